@@ -39,9 +39,9 @@ DEFAULT, CLARABEL = "default", "Clarabel"
 #: What the default may take at most, in units of the best engine; below `SHORT` seconds, where less is decided by it.
 RATIO, SHORT_RATIO, SHORT = 1.2, 2.0, 0.05
 #: Seconds for a run of the default, by the clock; MiB for a process; what a process may take besides its runs.
-LIMIT, MEMORY, START = 120.0, 6144, 20.0
+LIMIT, MEMORY, START = 120.0, 6144, 60.0
 #: A rival has so many times the seconds of the default, and so many more.
-RACE, RACE_LEAST = 3.0, 0.5
+RACE, RACE_LEAST = 3.0, 1.0
 #: A run is repeated until so many seconds have gone, and at most so often.
 REPEAT, REPEATS = 0.5, 5
 LEVELS = ("LOW", "HIGH")

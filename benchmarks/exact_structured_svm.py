@@ -3,153 +3,117 @@
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Iterable, Mapping
-from fractions import Fraction
+from collections.abc import Mapping
 from typing import Any
 
-import mpmath
 import numpy as np
-import scipy.sparse as sp
 
+from benchmarks.exact import ZERO, Exactly, exactly, exp, root
 from convexstruct.families.structured_svm import StructuredSVM
 from convexstruct.oracles.enumeration import labellings
 from convexstruct.rounding import UNIT
 
-#: Table: rows of exact numbers. Parts: weighted marginals of nodes and of edges, their loss, and for each example how
-#: far its computed distribution may differ from the exact one.
-Table = list[list[Fraction]]
-Parts = tuple[Table, list[Table], Fraction, list[Fraction]]
+#: Weighted marginals of nodes (P, S) and of edges (Q, S, S), their loss, and for each example how far its computed
+#: distribution may differ from the exact one.
+Parts = tuple[Exactly, Exactly, Any, Exactly]
 
 
 class Exact:
     """A problem in fractions, every labelling written out with its loss; norms of Psi by the Gram matrix of the nodes,
-    which is X X' or the given kernel."""
+    which is X X' or the given kernel. ``weights`` are e_i(y), the losses where they scale the slack, else 1."""
 
     def __init__(self, problem: StructuredSVM, kernel: Any = None) -> None:
-        self.problem = problem
+        self.problem, self.size = problem, problem.features.n_labels
         features = problem.features
-        x = features.node_features
-        self.x = fractions(x.toarray() if sp.issparse(x) else x)
-        z = np.ones((features.n_edges, 1)) if features.edge_features is None else features.edge_features
-        self.z = fractions(z)
-        self.gram = fractions(kernel) if kernel is not None else [[_dot(p, q) for q in self.x] for p in self.x]
-        self.lam = Fraction(problem.lam)
-        self.ceiling = [Fraction(problem.scale.C) * Fraction(float(omega)) for omega in problem.weights]
-        self.costs = fractions(problem.loss.costs)
-        self.truth = [y.tolist() for y in features.split_labels(features.truth)]
-        self.every = [labellings([features.n_labels] * int(n)).tolist() for n in features.lengths]
-        self.losses = [[self.loss(i, y) for y in every] for i, every in enumerate(self.every)]
-        self.nodes = [range(int(a), int(b)) for a, b in zip(features.node_start[:-1], features.node_start[1:])]
-        self.edges = [np.flatnonzero(features.edge_example == i).tolist() for i in range(problem.n_examples)]
+        self.x = exactly(features.node_features)
+        one = np.ones((features.n_edges, features.n_edge_features))
+        self.z = exactly(one if features.edge_features is None else features.edge_features)
+        self.gram = self.x @ self.x.T if kernel is None else exactly(kernel)
+        self.lam = exactly(problem.lam).item()
+        self.ceiling = exactly(problem.scale.C) * exactly(problem.weights)
+        self.costs = exactly(problem.loss.costs)
+        self.truth = features.split_labels(features.truth)
+        self.every = [labellings([self.size] * int(n)) for n in features.lengths]
+        self.first = features.node_start[:-1]
+        self.nodes = [range(int(a), int(b)) for a, b in itertools.pairwise(features.node_start)]
+        self.edges = [np.flatnonzero(features.edge_example == i) for i in range(problem.n_examples)]
+        self.losses = [self.loss(i, every) for i, every in enumerate(self.every)]
+        slack = problem.scaling == "slack"
+        self.weights = [losses if slack else 0 * losses + 1 for losses in self.losses]
 
-    def loss(self, i: int, y: list[int]) -> Fraction:
+    def loss(self, i: int, every: Any) -> Exactly:
         if self.problem.loss.zero_one:
-            return Fraction(int(y != self.truth[i]))
-        first = int(self.problem.features.node_start[i])
-        return sum((self.costs[first + v][label] for v, label in enumerate(y)), Fraction(0))
-
-    def weight(self, i: int, at: int) -> Fraction:
-        """e_i(y) of the labelling in place ``at``."""
-        return self.losses[i][at] if self.problem.scaling == "slack" else Fraction(1)
+            return np.any(every != self.truth[i], axis=1).astype(object) + ZERO
+        return self.costs[self.nodes[i], every].sum(axis=1)
 
     # -- P -------------------------------------------------------------------------------------------------------------
 
-    def tables(self, w: Any) -> tuple[Table, list[Table]]:
-        """Scores of the nodes' labels, and of the edges' pairs of labels."""
-        node, edge = (
-            fractions(part.reshape(len(part), math.prod(part.shape[1:]))) for part in self.problem.features.split(w)
-        )
-        size = self.problem.features.n_labels
-        scores = [[_dot(row, x) for row in node] for x in self.x]
-        tables = []
-        for z in self.z:
-            flat = [_dot(z, column) for column in zip(*edge)]
-            if self.problem.features.associative:
-                flat = [flat[s] if s == t else Fraction(0) for s in range(size) for t in range(size)]
-            tables.append([flat[s * size : (s + 1) * size] for s in range(size)])
-        return scores, tables
+    def tables(self, w: Any) -> tuple[Exactly, Exactly]:
+        """Scores of the nodes' labels (P, S), and of the edges' pairs of labels (Q, S, S)."""
+        node, edge = map(exactly, self.problem.features.split(w))
+        if self.problem.features.associative:
+            edge = edge.reshape(len(edge), 1, -1) * np.eye(self.size, dtype=object)
+        return self.x @ node.T, np.tensordot(self.z, edge, axes=1).reshape(-1, self.size, self.size)
 
-    def score(self, i: int, y: list[int], node: Table, edge: list[Table]) -> Fraction:
-        value, first = Fraction(0), self.nodes[i].start
-        for v in self.nodes[i]:
-            value += node[v][y[v - first]]
+    def scores(self, i: int, every: Any, node: Exactly, edge: Exactly) -> Exactly:
+        """Those of labellings, one a row."""
+        total = node[self.nodes[i], every].sum(axis=1)
         for e in self.edges[i]:
-            u, v = (int(end) - first for end in self.problem.features.edges[e])
-            value += edge[e][y[u]][y[v]]
-        return value
+            u, v = self.problem.features.edges[e] - self.first[i]
+            total = total + edge[e][every[:, u], every[:, v]]
+        return total
 
-    def primal(self, point: Mapping[str, Any]) -> Fraction:
+    def primal(self, point: Mapping[str, Any]) -> Any:
         """The objective at w: over labellings, over the local polytope where the problem is the relaxed one, or with
         the bound that the shifts stand for."""
-        w = point["w"]
-        node, edge = self.tables(w)
-        value = self.lam / 2 * sum((Fraction(float(each)) ** 2 for each in w), Fraction(0))
+        w = exactly(point["w"])
+        node, edge = self.tables(point["w"])
+        value = self.lam / 2 * (w @ w)
         for i, every in enumerate(self.every):
-            truth = self.score(i, self.truth[i], node, edge)
-            if self.problem.oracle.relaxed:
-                costly = [[a + b for a, b in zip(*pair)] for pair in zip(node, self.costs)]
-                if "shifts" in point:
-                    worst = self._shifted(i, costly, edge, fractions(point["shifts"])) - truth
-                else:
-                    worst = self._relaxed(i, costly, edge) - truth
+            truth = self.scores(i, self.truth[i][None], node, edge)[0]
+            if not self.problem.oracle.relaxed:
+                worst = (self.losses[i] - self.weights[i] * (truth - self.scores(i, every, node, edge))).max()
+            elif "shifts" in point:
+                worst = self._shifted(i, node + self.costs, edge, exactly(point["shifts"])) - truth
             else:
-                margins = [truth - self.score(i, y, node, edge) for y in every]
-                slack = self.problem.scaling == "slack"
-                worst = max(e * (1 - m) if slack else e - m for e, m in zip(self.losses[i], margins))
-            value += self.ceiling[i] * max(worst, Fraction(0))
+                worst = self._relaxed(i, node + self.costs, edge) - truth
+            value += self.ceiling[i] * max(worst, ZERO)
         return value
 
-    def _relaxed(self, i: int, node: Table, edge: list[Table]) -> Fraction:
+    def _relaxed(self, i: int, node: Exactly, edge: Exactly) -> Any:
         """The maximum over the local polytope of two labels: its vertices have node marginals 0, 1/2 and 1."""
-        first, best = self.nodes[i].start, None
+        found = []
         for twice in itertools.product((0, 1, 2), repeat=len(self.nodes[i])):  # 2 mu_v(1)
-            value = Fraction(0)
-            for v, m in zip(self.nodes[i], twice):
-                value += ((2 - m) * node[v][0] + m * node[v][1]) / 2
+            value = sum((2 - m) * node[v][0] + m * node[v][1] for v, m in zip(self.nodes[i], twice))
             for e in self.edges[i]:
-                p, q = (twice[int(end) - first] for end in self.problem.features.edges[e])
-                table = edge[e]
+                p, q = (twice[end - self.first[i]] for end in self.problem.features.edges[e])
                 ends = (max(0, p + q - 2), min(p, q))  # 2 mu_e(1, 1) lies between
-                value += max(
-                    ((2 - p - q + both) * table[0][0] + (q - both) * table[0][1] + (p - both) * table[1][0]
-                     + both * table[1][1]) / 2 for both in ends
-                )  # fmt: skip
-            best = value if best is None else max(best, value)
-        assert best is not None
-        return best
+                tables = (np.array([[2 - p - q + both, q - both], [p - both, both]], dtype=object) for both in ends)
+                value += max((edge[e] * table).sum() for table in tables)
+            found.append(value / 2)
+        return max(found)
 
-    def _shifted(self, i: int, node: Table, edge: list[Table], shifts: Table) -> Fraction:
+    def _shifted(self, i: int, node: Exactly, edge: Exactly, shifts: Exactly) -> Any:
         """sum over forests of the greatest score, node scores shared out evenly but for the shifts."""
-        forests, features = self.problem.forests, self.problem.features
-        flat, copies = forests.nodes.tolist(), forests.copies.astype(int).tolist()
-        of_node = {v: [row for row, u in enumerate(flat) if u == v] for v in self.nodes[i]}
-        total = Fraction(0)
+        forests = self.problem.forests
+        flat, copies = np.asarray(forests.nodes), np.array(forests.copies.astype(int).tolist(), dtype=object)
+        total = ZERO
         for f, part in enumerate(forests.parts):
-            rows = [row for row in range(forests.start[f], forests.start[f + 1]) if flat[row] in of_node]
-            place = {flat[row]: k for k, row in enumerate(rows)}
-            share = [
-                [
-                    node[flat[row]][s] / copies[flat[row]] + shifts[row][s]
-                    - sum((shifts[k][s] for k in of_node[flat[row]]), Fraction(0)) / copies[flat[row]]
-                    for s in range(features.n_labels)
-                ]
-                for row in rows
-            ]  # fmt: skip
-            own = [e for e in part.edges.tolist() if e in self.edges[i]]
-            total += max(
-                sum((share[k][label] for k, label in enumerate(y)), Fraction(0))
-                + sum(
-                    (edge[e][y[place[int(u)]]][y[place[int(v)]]] for e in own for u, v in [features.edges[e]]),
-                    Fraction(0),
-                )
-                for y in itertools.product(range(features.n_labels), repeat=len(rows))
-            )
+            rows = [row for row in range(forests.start[f], forests.start[f + 1]) if flat[row] in self.nodes[i]]
+            at = flat[rows]
+            even = [shifts[flat == v].sum(axis=0) for v in at]
+            share = (node[at] - np.array(even, dtype=object).reshape(-1, self.size)) / copies[at][:, None]
+            share, every = share + shifts[rows], labellings([self.size] * len(rows))
+            scores = share[range(len(rows)), every].sum(axis=1)
+            for e in set(part.edges.tolist()) & set(self.edges[i].tolist()):
+                u, v = (at.tolist().index(end) for end in self.problem.features.edges[e])
+                scores = scores + edge[e][every[:, u], every[:, v]]
+            total += scores.max()
         return total
 
     # -- D -------------------------------------------------------------------------------------------------------------
 
-    def dual(self, witness: Mapping[str, Any], above: bool = True) -> Fraction | None:
+    def dual(self, witness: Mapping[str, Any], above: bool = True) -> Any:
         """The largest D at t times the witness, 0 <= t <= 1, its shares scaled to sum to at most 1.
 
         ``above``: plus a bound on the effect of the rounding of the computed distributions, so that no correct bound is
@@ -159,89 +123,67 @@ class Exact:
             witness = {"marginal_shares": np.ones(self.problem.n_examples), **witness}
         kind = next((kind for kind in kinds if f"{kind}_shares" in witness), None)
         if kind is None:
-            return Fraction(0)
-        shares = fractions(np.atleast_2d(witness[f"{kind}_shares"]))
-        sums = [max(sum(column, Fraction(0)), Fraction(1)) for column in zip(*shares)]
-        alphas = [[share / s * c for share, s, c in zip(row, sums, self.ceiling)] for row in shares]
-        if any(0 < alpha <= Fraction(1e-290) for row in alphas for alpha in row):
+            return ZERO
+        shares = exactly(np.atleast_2d(witness[f"{kind}_shares"]))
+        sums = np.maximum(shares.sum(axis=0), ZERO + 1)
+        alphas = shares / sums * self.ceiling
+        if np.any((alphas > 0) & (alphas <= exactly(1e-290))):
             return None  # so small a share may be rounded to a larger one, which may prove more
         found = kinds[kind](witness, alphas)
         if found is None:
             return None
         node, edge, loss, away = found
-        if any(s > 1 for s in sums):
-            away = [each + 8 * Fraction(UNIT) for each in away]  # the scaling is rounded
-        away = away if above else [Fraction(0)] * len(away)
-        square, most = self._square(node, edge), self._most()
-        loss += sum((a * c * max(e) for a, c, e in zip(away, self.ceiling, self.losses)), Fraction(0))
-        off = sum((a * c * m for a, c, m in zip(away, self.ceiling, most)), Fraction(0))
-        if off:
-            square = max(_root(square) - off, Fraction(0)) ** 2
-        t = min(Fraction(1), self.lam * loss / square) if square else Fraction(1)
+        if np.any(sums > 1):
+            away = away + 8 * exactly(UNIT)  # the scaling is rounded
+        away = away * self.ceiling * above
+        square = self._square(node, edge)
+        loss += sum(a * losses.max() for a, losses in zip(away, self.losses))
+        if away.any():
+            square = max(root(square) - away @ self._most(), ZERO) ** 2
+        t = min(ZERO + 1, self.lam * loss / square) if square else ZERO + 1
         return t * loss - t * t * square / (2 * self.lam)
 
-    def _most(self) -> list[Fraction]:
+    def _most(self) -> Exactly:
         """A bound on |e_i(y) df_i(y)| for each example, from above."""
-        found = []
-        for i, (nodes, edges) in enumerate(zip(self.nodes, self.edges)):
-            size = sum((_root(self.gram[v][v]) for v in nodes), Fraction(0))
-            size += sum((_root(_dot(self.z[e], self.z[e])) for e in edges), Fraction(0))
-            found.append(3 * size * max(self.weight(i, at) for at in range(len(self.losses[i]))))
-        return found
+        sizes: list[Any] = [sum(root(self.gram[v, v]) for v in nodes) for nodes in self.nodes]
+        sizes = [s + sum(root(self.z[e] @ self.z[e]) for e in edges) for s, edges in zip(sizes, self.edges)]
+        return np.array([3 * s * weights.max() for s, weights in zip(sizes, self.weights)], dtype=object)
 
-    def _square(self, node: Table, edge: list[Table]) -> Fraction:
+    def _square(self, node: Exactly, edge: Exactly) -> Any:
         """|Psi_+|^2 from the weighted marginals: Psi is the same mass at the truth, less these marginals."""
-        features, size = self.problem.features, self.problem.features.n_labels
-        away = [[-each for each in row] for row in node]
-        for v, s in enumerate(features.truth.tolist()):
-            away[v][s] += sum(node[v], Fraction(0))
-        value = Fraction(0)
-        for s in range(size):
-            column = [row[s] for row in away]
-            value += _dot(column, [_dot(row, column) for row in self.gram])
-        turned = [[-each for row in table for each in row] for table in edge]
-        for e, (u, v) in enumerate(features.edges.tolist()):
-            cell = int(features.truth[u]) * size + int(features.truth[v])
-            turned[e][cell] += sum((each for row in edge[e] for each in row), Fraction(0))
-        for k in range(features.n_edge_features):
-            psi = [_dot([z[k] for z in self.z], [row[cell] for row in turned]) for cell in range(size * size)]
-            if features.associative:
-                psi = [max(psi[s * size + s], Fraction(0)) for s in range(size)]
-            value += _dot(psi, psi)
-        return value
+        features, s = self.problem.features, self.size
+        away, turned = -node, -edge
+        away[range(len(node)), features.truth] += node.sum(axis=1)
+        turned[(range(len(edge)), *features.truth[features.edges].T)] += edge.sum(axis=(1, 2))
+        psi = np.tensordot(self.z.T, turned, axes=1)
+        if features.associative:
+            psi = np.maximum(psi[:, range(s), range(s)], ZERO)
+        return (away * (self.gram @ away)).sum() + (psi * psi).sum()
 
-    def _gather(self, alphas: list[list[Fraction]]) -> tuple[Table, list[Table], Fraction]:
-        """Weighted marginals and loss of multipliers alpha_i(y), a list an example."""
-        features, size = self.problem.features, self.problem.features.n_labels
-        node = [[Fraction(0)] * size for _ in range(features.n_nodes)]
-        edge = [[[Fraction(0)] * size for _ in range(size)] for _ in range(features.n_edges)]
-        loss = Fraction(0)
-        for i, row in enumerate(alphas):
-            first = self.nodes[i].start
-            for at, alpha in enumerate(row):
-                if not alpha:
-                    continue
-                y, weighted = self.every[i][at], alpha * self.weight(i, at)
-                loss += alpha * self.losses[i][at]
-                for v in self.nodes[i]:
-                    node[v][y[v - first]] += weighted
-                for e in self.edges[i]:
-                    u, v = (int(end) - first for end in features.edges[e])
-                    edge[e][y[u]][y[v]] += weighted
-        return node, edge, loss
-
-    def _of_labels(self, witness: Mapping[str, Any], alphas: Table) -> Parts:
-        found = [[Fraction(0)] * len(every) for every in self.every]
-        for labels, row in zip(witness["labels"].tolist(), alphas):
-            for i, alpha in enumerate(row):
-                found[i][self.every[i].index(labels[self.nodes[i].start : self.nodes[i].stop])] += alpha
-        return *self._gather(found), [Fraction(0)] * len(found)
-
-    def _of_gibbs(self, witness: Mapping[str, Any], alphas: Table) -> Parts | None:
-        """Distributions to 50 digits; the computed ones are those of scores that rounding moves."""
+    def _gather(self, alphas: list[Exactly]) -> tuple[Exactly, Exactly, Any]:
+        """Weighted marginals and loss of multipliers alpha_i(y), an array an example."""
         features = self.problem.features
-        found = [[Fraction(0)] * len(every) for every in self.every]
-        away = [Fraction(0)] * len(found)
+        node = np.full((features.n_nodes, self.size), ZERO)
+        edge = np.full((features.n_edges, self.size, self.size), ZERO)
+        for i, (alpha, every) in enumerate(zip(alphas, self.every)):
+            weighted = alpha * self.weights[i]
+            for v in self.nodes[i]:
+                np.add.at(node[v], every[:, v - self.first[i]], weighted)
+            for e in self.edges[i]:
+                np.add.at(edge[e], tuple(every[:, features.edges[e] - self.first[i]].T), weighted)
+        return node, edge, sum(alpha @ losses for alpha, losses in zip(alphas, self.losses))
+
+    def _of_labels(self, witness: Mapping[str, Any], alphas: Exactly) -> Parts:
+        found = [0 * losses for losses in self.losses]
+        for labels, row in zip(witness["labels"], alphas):
+            for i, alpha in enumerate(row):
+                found[i][np.all(self.every[i] == labels[self.nodes[i]], axis=1)] += alpha
+        return *self._gather(found), 0 * self.ceiling
+
+    def _of_gibbs(self, witness: Mapping[str, Any], alphas: Exactly) -> Parts | None:
+        """Distributions to 60 digits; the computed ones are those of scores that rounding moves."""
+        features = self.problem.features
+        found, away = [0 * losses for losses in self.losses], 0 * self.ceiling
         terms = features.n_node_features + features.n_edge_features + 16
         for theta, b, row in zip(witness["gibbs"], witness["gibbs_loss"], alphas):
             node, edge = self.tables(theta)
@@ -250,71 +192,52 @@ class Exact:
                 moved = 16 * UNIT * (terms * widest[i] + 16 * features.n_labels * len(self.nodes[i]))
                 if not moved < 1e-3:
                     return None
-                away[i] = max(away[i], Fraction(2 * moved))
-                scores = [self.score(i, y, node, edge) + Fraction(b) * e for y, e in zip(self.every[i], self.losses[i])]
-                q = [_exp(score - max(scores)) for score in scores]
-                for at, each in enumerate(q):
-                    found[i][at] += alpha * each / sum(q, Fraction(0))
+                away[i] = max(away[i], exactly(2 * moved).item())
+                scores = self.scores(i, self.every[i], node, edge) + exactly(b) * self.losses[i]
+                q = np.array([exp(score - scores.max()) for score in scores], dtype=object)
+                found[i] += alpha * q / q.sum()
         return *self._gather(found), away
 
-    def _of_marginals(self, witness: Mapping[str, Any], alphas: Table) -> Parts:
+    def _of_marginals(self, witness: Mapping[str, Any], alphas: Exactly) -> Parts:
         """On forests conditionals from the last node on; else the point of the local polytope that is nearest by the
         scaling of `agreeing`, which rounding moves."""
-        features = self.problem.features
-        node, edge = fractions(witness["node_marginals"]), [fractions(table) for table in witness["edge_marginals"]]
+        features, share = self.problem.features, alphas[0]
+        node, edge = exactly(witness["node_marginals"]), exactly(witness["edge_marginals"])
         if self.problem.oracle.relaxed:
-            node, edge = _agreeing(features.edges.tolist(), node, edge)
-            share = [alphas[0][i] for i in range(self.problem.n_examples)]
-            node = [[share[features.example[v]] * each for each in row] for v, row in enumerate(node)]
-            edge = [
-                [[share[features.edge_example[e]] * each for each in row] for row in table]
-                for e, table in enumerate(edge)
-            ]
-            loss = sum((_dot(*pair) for pair in zip(node, self.costs)), Fraction(0))
-            return node, edge, loss, [Fraction(1e-13)] * len(share)
+            node, edge = _agreeing(features.edges, node, edge)
+            node = share[features.example][:, None] * node
+            edge = share[features.edge_example][:, None, None] * edge
+            return node, edge, (node * self.costs).sum(), 0 * share + exactly(1e-13)
         found = []
         for i, every in enumerate(self.every):
-            first, row = self.nodes[i].start, []
-            for y in every:
-                before: set[int] = set()
-                alpha = alphas[0][i]
-                for v in reversed(self.nodes[i]):
-                    to = [
-                        e
-                        for e in self.edges[i]
-                        if v in features.edges[e] and set(features.edges[e].tolist()) - {v} <= before
-                    ]
-                    before.add(v)
-                    if not to:
-                        alpha *= node[v][y[v - first]] / sum(node[v], Fraction(0))
-                        continue
-                    u, w = features.edges[to[0]].tolist()
-                    table = edge[to[0]] if w == v else list(zip(*edge[to[0]]))
-                    line = table[y[(u if w == v else w) - first]]
-                    alpha *= (
-                        line[y[v - first]] / sum(line, Fraction(0)) if any(line) else Fraction(1, features.n_labels)
-                    )
-                row.append(alpha)
-            found.append(row)
-        return *self._gather(found), [Fraction(0)] * len(found)
+            before: set[int] = set()
+            alpha = np.full(len(every), share[i])
+            for v in reversed(self.nodes[i]):
+                to = [e for e in self.edges[i] if v in features.edges[e] and {*features.edges[e]} - {v} <= before]
+                before.add(v)
+                here = every[:, v - self.first[i]]
+                if not to:
+                    alpha = alpha * (node[v] / node[v].sum())[here]
+                    continue
+                u, w = features.edges[to[0]]
+                table = edge[to[0]].T if w == v else edge[to[0]]  # rows by the label of v's end
+                sums = table.sum(axis=0)
+                shares = np.where(sums == 0, ZERO + 1, table) / np.where(sums == 0, self.size, sums)
+                alpha = alpha * shares[here, every[:, (u if w == v else w) - self.first[i]]]
+            found.append(alpha)
+        return *self._gather(found), 0 * share
 
 
-def _agreeing(ends: Any, node: Table, edge: list[Table]) -> tuple[Table, list[Table]]:
+def _agreeing(ends: Any, node: Exactly, edge: Exactly) -> tuple[Exactly, Exactly]:
     """`witness.agreeing` in fractions."""
-    node = [[each / sum(row, Fraction(0)) for each in row] for row in node]
-    made = []
-    for (u, v), table in zip(ends, edge):
-        for _ in range(2):  # rows, then columns
-            sums, wanted = [sum(row, Fraction(0)) for row in table], node[u]
-            table = [
-                [each * min(Fraction(1), a / b) if b else each for each in row]
-                for row, a, b in zip(table, wanted, sums)
-            ]
-            table, u, v = [list(row) for row in zip(*table)], v, u
-        more = [a - sum(row, Fraction(0)) for a, row in zip(node[u], table)]
-        also = [a - sum(row, Fraction(0)) for a, row in zip(node[v], zip(*table))]
-        missing = sum(more, Fraction(0)) or Fraction(1)
-        made.append([[each + a * b / missing for each, b in zip(row, also)] for row, a in zip(table, more)])
+    node, made = node / node.sum(axis=1, keepdims=True), 0 * edge
+    for e, (u, v) in enumerate(ends):
+        table = edge[e]
+        for wanted in (node[u], node[v]):  # rows, then columns
+            sums = table.sum(axis=1)
+            table = (table * np.minimum(1, wanted / np.where(sums == 0, wanted + 1, sums))[:, None]).T
+        more, also = node[u] - table.sum(axis=1), node[v] - table.sum(axis=0)
+        made[e] = table + np.outer(more, also) / (more.sum() or 1)
     return node, made
 
 
@@ -331,27 +254,3 @@ def _sizes(problem: StructuredSVM, theta: Any, b: float) -> list[float]:
             total = total + np.bincount(features.edge_example, weights=of_edges, minlength=features.n_examples)
     found: list[float] = total.tolist()
     return found
-
-
-def _exp(score: Fraction) -> Fraction:
-    """e^score to 50 digits, 0 below e^-700."""
-    if score < -700:
-        return Fraction(0)
-    with mpmath.workdps(50):
-        man, exp = mpmath.exp(mpmath.mpf(score.numerator) / score.denominator).man_exp
-    return Fraction(int(man)) * Fraction(2) ** int(exp)
-
-
-def _root(value: Fraction) -> Fraction:
-    """The square root to 50 digits."""
-    with mpmath.workdps(50):
-        man, exp = mpmath.sqrt(mpmath.mpf(value.numerator) / value.denominator).man_exp
-    return Fraction(int(man)) * Fraction(2) ** int(exp)
-
-
-def _dot(left: Iterable[Fraction], right: Iterable[Fraction]) -> Fraction:
-    return sum((a * b for a, b in zip(left, right)), Fraction(0))
-
-
-def fractions(table: Any) -> Table:
-    return [[Fraction(float(each)) for each in row] for row in np.asarray(table)]

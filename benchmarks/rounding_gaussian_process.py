@@ -9,19 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
-from itertools import pairwise, product
-from typing import Any
 
 import mpmath
 import numpy as np
-from numpy.typing import NDArray
 
+from benchmarks.exact import DIGITS, ERROR, Exactly, exactly, fraction, log_sum, number
 from benchmarks.rounding import Trial
 from convexstruct.core.driver import solve
 from convexstruct.families.gaussian_process import GaussianProcessSequences
+from convexstruct.oracles.enumeration import labellings
 
-DIGITS = 50
 #: Dual points, and points, that are tried on each instance.
 EACH = 50
 #: Steps of Newton's method in many digits, from a point in double precision.
@@ -33,81 +30,48 @@ class Exact:
     """(32) of a small problem: K as fractions, and the counts of every labelling, sequence by sequence."""
 
     problem: GaussianProcessSequences
-    kernel: NDArray[Any]
-    each: list[NDArray[Any]]
+    kernel: Exactly
+    each: list[Exactly]
 
     @classmethod
     def of(cls, problem: GaussianProcessSequences) -> Exact:
         s, n = problem.n_labels, problem.dimension
-        kernel = np.full((n, n), Fraction(0), dtype=object)
+        kernel = np.zeros((n, n), dtype=object)
         cut = problem.n_inputs * s
-        for i in range(problem.n_inputs):
-            for j in range(problem.n_inputs):
-                for label in range(s):
-                    kernel[i * s + label, j * s + label] = Fraction(float(problem.gram.matrix[i, j]))
-        for k in range(cut, n):
-            kernel[k, k] = Fraction(problem.eta)
-        each, start = [], 0
-        for length in problem.lengths.tolist():
-            rows = []
-            for labels in product(range(s), repeat=length):
-                row = np.full(n, Fraction(0), dtype=object)
-                for place, label in zip(problem.places[start : start + length].tolist(), labels):
-                    row[place * s + label] += 1
-                for before, label in pairwise(labels):
-                    row[cut + before * s + label] += 1
-                rows.append(row)
-            each.append(np.array(rows))
-            start += length
+        kernel[:cut, :cut] = np.kron(exactly(problem.gram.matrix), np.eye(s, dtype=object))
+        kernel[cut:, cut:] = np.eye(n - cut, dtype=object) * exactly(problem.eta)
+        each = []
+        for places in np.split(problem.places, np.cumsum(problem.lengths)[:-1]):
+            every = labellings([s] * len(places))
+            rows, which = np.zeros((len(every), n), dtype=int), np.arange(len(every))[:, None]
+            np.add.at(rows, (which, places * s + every), 1)
+            np.add.at(rows, (which, cut + every[:, :-1] * s + every[:, 1:]), 1)
+            each.append(rows.astype(object))
         return cls(problem, kernel, each)
 
-    def value(self, u: NDArray[Any]) -> Any:
-        """P(u) for u of fractions: off by 1e-45 of the logarithms at most."""
-        t = self.kernel.dot(u)
-        rest = Fraction(self.problem.lam) / 2 * u.dot(t) - exactly(self.problem.truth).dot(t)
-        logs = mpmath.mpf(0)
-        for rows in self.each:
-            scores = rows.dot(t)
-            largest = max(scores)
-            rest += largest
-            logs += mpmath.log(mpmath.fsum(mpmath.exp(number(score - largest)) for score in scores))
-        return number(rest) + logs
+    def value(self, u: Exactly) -> mpmath.mpf:
+        """P(u) for u of fractions: off by `ERROR` of the logarithms at most."""
+        t = self.kernel @ u
+        rest = exactly(self.problem.lam) / 2 * (u @ t) - exactly(self.problem.truth) @ t
+        every = [rows @ t for rows in self.each]
+        return number(rest + sum(scores.max() for scores in every)) + sum(map(log_sum, every))
 
-    def polished(self, u: NDArray[Any]) -> NDArray[Any]:
+    def polished(self, u: Exactly) -> Exactly:
         """A point near the optimum, by Newton's method in the geometry of K from u, as fractions."""
-        kernel = mpmath.matrix(np.vectorize(number, otypes=[object])(self.kernel).tolist())
-        truth, lam, n = mpmath.matrix(self.problem.truth.tolist()), mpmath.mpf(self.problem.lam), len(u)
-        now = mpmath.matrix([number(x) for x in u])
+        of_numbers = np.vectorize(number, otypes=[object])
+        kernel, now, lam = of_numbers(self.kernel), of_numbers(u), mpmath.mpf(self.problem.lam)
         for _ in range(STEPS):
-            t = kernel * now
-            mean, second = mpmath.zeros(n, 1), mpmath.zeros(n)
+            left, mean = np.eye(len(u), dtype=object) * lam, 0 * now
             for rows in self.each:
-                counts = mpmath.matrix([[int(x) for x in row] for row in rows])
-                scores = counts * t
-                largest = max(scores)
-                weights = [mpmath.exp(x - largest) for x in scores]
-                total = mpmath.fsum(weights)
-                here = counts.T * mpmath.matrix([w / total for w in weights])
-                spread = mpmath.diag([w / total for w in weights])
-                mean += here
-                second += counts.T * spread * counts - here * here.T
-            step = mpmath.lu_solve(lam * mpmath.eye(n) + second * kernel, lam * now - (truth - mean))
-            now -= step
+                scores = rows @ (kernel @ now)
+                weights = np.array([mpmath.exp(x - scores.max()) for x in scores])
+                weights = weights / weights.sum()
+                here = weights @ rows
+                mean = mean + here
+                left = left + ((rows.T * weights) @ rows - np.outer(here, here)) @ kernel
+            right = lam * now - of_numbers(exactly(self.problem.truth)) + mean
+            now = now - np.array(list(mpmath.lu_solve(mpmath.matrix(left.tolist()), mpmath.matrix(right.tolist()))))
         return np.array([fraction(x) for x in now], dtype=object)
-
-
-def number(x: Fraction) -> Any:
-    return mpmath.mpf(x.numerator) / x.denominator
-
-
-def fraction(x: Any) -> Fraction:
-    """An mpmath number as it is."""
-    sign, man, exponent, _ = x._mpf_
-    return Fraction(-man if sign else man) * (Fraction(2) ** int(exponent))
-
-
-def exactly(values: NDArray[np.float64]) -> NDArray[Any]:
-    return np.array([Fraction(x) for x in values.tolist()], dtype=object)
 
 
 def instance(rng: np.random.Generator, ordinary: bool) -> GaussianProcessSequences:
@@ -142,7 +106,7 @@ def trials(rng: np.random.Generator) -> Iterator[Trial]:
         if ordinary:
             least = min(least, exact.value(exact.polished(exactly(best))))
         scale = float(problem.lengths.sum() * max(1.0, np.log(problem.n_labels)))
-        slack = abs(least) * mpmath.mpf(10) ** (10 - DIGITS)
+        slack = abs(least) * ERROR
         for _ in range(EACH // 2):
             near = rng.random() < 0.5
             size = 10.0 ** rng.uniform(*((-17, 1) if near else (-300, 300)))
@@ -151,6 +115,6 @@ def trials(rng: np.random.Generator) -> Iterator[Trial]:
             value = exact.value(exactly(u))
             claim = problem.primal({"u": u})
             usual = ordinary and near
-            off = abs(value) * mpmath.mpf(10) ** (10 - DIGITS)
+            off = abs(value) * ERROR
             yield Trial("primal", claim, value - off, usual, scale, told)
             yield Trial("dual", problem.dual({"u": u}), min(least, value) + slack, usual, scale, told)

@@ -17,6 +17,7 @@ from typing import Any
 import mpmath
 import numpy as np
 
+from benchmarks.exact import DIGITS, ERROR, ZERO, Exactly, exactly, number
 from benchmarks.rounding import Trial
 from convexstruct.arrays import Vector
 from convexstruct.datasets.generated.networks import random_network
@@ -28,28 +29,26 @@ from convexstruct.rounding import GREATEST, Rounded
 
 #: Points, and dual points, of one instance.
 POINTS = 8
-#: Digits of the exact evaluation, and what its own sums may be wrong by, relative to their terms.
-DIGITS = 60
-EXACT = mpmath.mpf(10) ** (8 - DIGITS)
 
 
 @dataclass(frozen=True)
 class Listed:
-    """A problem and its labellings: for each a_k(s) as (entry, count) pairs, b_k(s) and its example."""
+    """A problem and its labellings, a row each: a(s) (L, d) and b(s) (L,) in fractions, the example, the labels."""
 
     problem: GenerativeMargin
-    rows: list[tuple[int, list[tuple[int, int]], Fraction]]
+    a: Exactly
+    b: Exactly
+    table: Any
     ordinary: bool
     told: str
 
     def primal(self, theta: Vector) -> Fraction:
         """P(theta), exactly; theta finite."""
-        problem, at = self.problem, [Fraction(float(x)) for x in theta]
-        slack = [Fraction(0)] * problem.n_examples
-        for k, a, b in self.rows:
-            slack[k] = max(slack[k], sum((n * at[j] for j, n in a), b))
-        margin = sum(Fraction(float(w)) * each for w, each in zip(problem.examples.weights, slack))
-        return Fraction(problem.eta) * margin - sum(Fraction(float(x)) * y for x, y in zip(problem.c, at))
+        problem, at = self.problem, exactly(theta)
+        found = self.a @ at + self.b
+        slack = [max(found[self.table.example == k].max(), ZERO) for k in range(problem.n_examples)]
+        value: Fraction = Fraction(problem.eta) * (exactly(problem.examples.weights) @ slack) - exactly(problem.c) @ at
+        return value
 
     def feasible(self, theta: Vector) -> bool:
         """Whether 1'e^theta_i <= 1, in 60 digits."""
@@ -61,31 +60,23 @@ class Listed:
 
 def listed(problem: GenerativeMargin, ordinary: bool, told: str) -> Listed:
     table = enumerate_counts(problem.features)
-    difference = table.counts.toarray() - table.counts[table.truth][table.example].toarray()
-    rows = []
-    losses = exact_losses(problem, table)
-    for k, a, b in zip(table.example, difference, losses):
-        rows.append((int(k), [(int(j), int(a[j])) for j in np.flatnonzero(a)], b))
-    return Listed(problem, rows, ordinary, told)
+    counts = table.counts.toarray().astype(int)
+    a = (counts - counts[table.truth][table.example]).astype(object)
+    return Listed(problem, a, exact_losses(problem, table), table, ordinary, told)
 
 
-def exact_losses(problem: GenerativeMargin, table: Any) -> list[Fraction]:
+def exact_losses(problem: GenerativeMargin, table: Any) -> Exactly:
     """b_k(s), summed in rational arithmetic over the variables of each labelling."""
-    features, found = problem.features, []
+    features = problem.features
     if isinstance(features, NetworkCounts):
-        costs = [
-            [Fraction(float(x)) for x in features.costs[v][true]]
-            for v, true in zip(features.node, features.examples.truth)
-        ]
+        costs = [exactly(features.costs[v][true]) for v, true in zip(features.node, features.examples.truth)]
     else:
         assert isinstance(features, HMMCounts)
-        by_position = features.loss_table[features.loss_row][features.chains.flat]
-        costs = [[Fraction(float(x)) for x in row] for row in by_position]
+        costs = list(exactly(features.loss_table[features.loss_row][features.chains.flat]))
     first = np.searchsorted(features.examples.example, np.arange(problem.n_examples + 1))
-    for k, labels in zip(table.example, table.labels):
-        here = range(int(first[k]), int(first[k + 1]))
-        found.append(sum((costs[p][int(label)] for p, label in zip(here, labels)), Fraction(0)))
-    return found
+    here = [range(int(first[k]), int(first[k + 1])) for k in table.example]
+    sums = [sum((costs[p][label] for p, label in zip(*pair)), ZERO) for pair in zip(here, table.labels)]
+    return np.array(sums, dtype=object)
 
 
 def instance(rng: np.random.Generator) -> Listed:
@@ -160,40 +151,27 @@ def mixture(one: Listed, rng: np.random.Generator) -> dict[str, Any]:
 
 def exact_dual(one: Listed, witness: dict[str, Any], t: float) -> Any:
     """D at t times the member that a mixture names, and the error of its evaluation; -inf where some v < 0."""
-    problem = one.problem
-    features, eta = problem.features, Fraction(problem.eta)
-    mu, omega = [Fraction(0)] * problem.dimension, Fraction(0)
-    first = np.searchsorted(features.examples.example, np.arange(problem.n_examples + 1))
-    by_labels: dict[Any, Any] = {}
-    table = enumerate_counts(features)
-    for row, labels in enumerate(table.labels):
-        k = int(table.example[row])
-        by_labels[k, tuple(labels[: first[k + 1] - first[k]].tolist())] = one.rows[row]
+    problem, table = one.problem, one.table
+    features = problem.features
     p = np.asarray(witness["label_shares"]) * features.examples.weights
     p[p < 1.0 / GREATEST] = 0.0  # such shares are left out of the member
-    for labels, each in zip(witness["labels"], p):
+    beta = np.full(len(one.b), ZERO)
+    first = np.searchsorted(features.examples.example, np.arange(problem.n_examples + 1))
+    for labels, each in zip(witness["labels"], exactly(p)):
         for k in range(problem.n_examples):
-            _, a, b = by_labels[k, tuple(labels[first[k] : first[k + 1]].tolist())]
-            beta = eta * Fraction(float(each[k])) * Fraction(t)
-            omega += beta * b
-            for j, n in a:
-                mu[j] += beta * n
-    v = [Fraction(float(x)) - y for x, y in zip(problem.c, mu)]
+            own = labels[first[k] : first[k + 1]]
+            beta[(table.example == k) & np.all(table.labels[:, : len(own)] == own, axis=1)] += each[k]
+    beta *= Fraction(problem.eta) * Fraction(t)
+    v = exactly(problem.c) - beta @ one.a
     if min(v) < 0:
         return -mpmath.inf
     with mpmath.workdps(DIGITS):
-        value = mpmath.mpf(omega.numerator) / omega.denominator
+        value = number(beta @ one.b)
         size = abs(value)
-        start = [*problem.layout.block_start, len(v)]
-        for i, j in pairwise(start):
-            whole = sum(v[i:j], Fraction(0))
-            for x in v[i:j]:
-                if x:
-                    ratio = whole / x
-                    part = mpmath.mpf(x.numerator) / x.denominator
-                    part *= mpmath.log(mpmath.mpf(ratio.numerator) / ratio.denominator)
-                    value, size = value + part, size + abs(part)
-        return value + size * EXACT
+        for i, j in pairwise([*problem.layout.block_start, len(v)]):
+            parts = [number(x) * mpmath.log(number(v[i:j].sum() / x)) for x in v[i:j] if x]
+            value, size = value + mpmath.fsum(parts), size + mpmath.fsum(map(abs, parts))
+        return value + size * ERROR
 
 
 def trials(rng: np.random.Generator) -> Iterator[Trial]:

@@ -8,70 +8,62 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
-from itertools import product
 from typing import Any
 
 import mpmath
 import networkx as nx
 import numpy as np
 
+from benchmarks.exact import DIGITS, Exactly, exactly, log_sum, number
 from benchmarks.rounding import Trial
 from convexstruct.arrays import Point, Vector
 from convexstruct.core.driver import solve
 from convexstruct.families.log_linear import ConditionalRandomField, Penalty
+from convexstruct.oracles.enumeration import labellings
 
-DIGITS = 50
 #: Dual points, and points, that are tried on each instance.
 EACH = 20
 
 
 @dataclass
 class Exact:
-    """The joint features of every allowed labelling as fractions, example by example; that of the truth first."""
+    """The joint features of every allowed labelling less those of the truth, as fractions, example by example."""
 
     problem: ConditionalRandomField
-    each: list[list[list[Fraction]]]
+    each: list[Exactly]
 
     @classmethod
     def of(cls, problem: ConditionalRandomField) -> Exact:
         features, each = problem.features, []
-        x = np.asarray(features.node_features)
-        for i in range(features.n_examples):
-            low, high = int(features.node_start[i]), int(features.node_start[i + 1])
-            edges = np.flatnonzero(features.edge_example == i)
-            truth = tuple(features.truth[low:high].tolist())
-            rows = []
-            for labels in sorted(product(range(features.n_labels), repeat=high - low), key=lambda y: y != truth):
-                row = [Fraction(0)] * problem.dimension
-                pairs = [tuple(labels[v - low] for v in features.edges[e].tolist()) for e in edges]
-                if problem.forbidden is not None and any(problem.forbidden[pair] for pair in pairs):
+        size = features.n_labels
+        x = exactly(features.node_features)
+        z = exactly(np.ones((features.n_edges, 1)) if features.edge_features is None else features.edge_features)
+        for i, truth in enumerate(features.split_labels(features.truth)):
+            low, edges, rows = features.node_start[i], np.flatnonzero(features.edge_example == i), []
+            for labels in (truth, *labellings([size] * len(truth))):
+                node, edge = (
+                    np.zeros((size, x.shape[1]), dtype=object),
+                    np.zeros((z.shape[1], size, size), dtype=object),
+                )
+                pairs = labels[features.edges[edges] - low]
+                if problem.forbidden is not None and problem.forbidden[pairs[:, 0], pairs[:, 1]].any():
                     continue
                 for v, label in enumerate(labels):
-                    for f in range(x.shape[1]):
-                        row[label * x.shape[1] + f] += Fraction(float(x[low + v, f]))
+                    node[label] += x[low + v]
                 for e, (s, t) in zip(edges, pairs):
-                    z = [1.0] if features.edge_features is None else features.edge_features[e].tolist()
-                    for k, value in enumerate(z):
-                        place = features.n_node_weights + (k * features.n_labels + s) * features.n_labels + t
-                        row[place] += Fraction(value)
-                rows.append(row)
-            each.append(rows)
+                    edge[:, s, t] += z[e]
+                rows.append(np.concatenate((node.ravel(), edge.ravel()))[: problem.dimension])
+            each.append(np.array(rows)[1:] - rows[0])
         return cls(problem, each)
 
-    def value(self, theta: Vector) -> Any:
-        """P(theta): off by 1e-45 of the logarithms at most."""
-        problem, exact = self.problem, [Fraction(x) for x in theta.tolist()]
-        lam, l1 = Fraction(problem.scale.lam), Fraction(problem.l1)
-        total = number(sum((lam / 2 * t * t + l1 * abs(t) for t in exact), Fraction(0)))
-        for ceiling, rows in zip(problem.ceiling.tolist(), self.each):
-            scores = [sum((a * b for a, b in zip(row, exact)), Fraction(0)) for row in rows]
-            total += ceiling * mpmath.log(mpmath.fsum(mpmath.exp(number(score - scores[0])) for score in scores))
+    def value(self, theta: Vector) -> mpmath.mpf:
+        """P(theta): off by 1e-50 of the logarithms at most."""
+        at, scale = exactly(theta), self.problem.scale
+        total = number((exactly(scale.lam) / 2 * at * at + exactly(self.problem.l1) * abs(at)).sum())
+        for ceiling, rows in zip(self.problem.ceiling.tolist(), self.each):
+            scores = rows @ at
+            total += ceiling * (log_sum(scores) + number(scores.max()))
         return total
-
-
-def number(x: Fraction) -> Any:
-    return mpmath.mpf(x.numerator) / x.denominator
 
 
 def instance(rng: np.random.Generator, ordinary: bool) -> ConditionalRandomField:

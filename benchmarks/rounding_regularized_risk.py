@@ -17,27 +17,26 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from benchmarks.exact import ZERO, Exactly, exactly, floats, solved
 from benchmarks.rounding import Trial
 from convexstruct.arrays import Vector
 from convexstruct.families.regularized_risk import RegularizedRisk
-
-Row = list[Fraction]
 
 #: Powers of ten that scales are drawn from.
 REACH = 300.0
 #: A point is ordinary that is at most so many times as large as the optimum; beyond, sums of squares overflow.
 FAR = 1e6
-ZERO = Fraction(0)
 
 
 @dataclass(frozen=True)
 class Exact:
-    """A risk in fractions: each piece as its row over (w, b) and its offset; the pieces of each group; the shares."""
+    """A risk in fractions: each piece as its row over (w, b) and its offset, a zero piece last; the pieces of each
+    group; the shares."""
 
-    rows: list[Row]
-    offsets: Row
+    rows: Exactly
+    offsets: Exactly
     groups: list[list[int]]
-    shares: Row
+    shares: Exactly
     lam: Fraction
     n_weights: int
     floor: bool
@@ -45,44 +44,32 @@ class Exact:
     @classmethod
     def of(cls, problem: RegularizedRisk) -> Exact:
         """``problem`` as its floats say, the shares as real numbers."""
-        loss, k = problem.loss, problem.loss.n_outputs
-        X = problem.X.toarray() if sp.issparse(problem.X) else problem.X
-        d = X.shape[1]
-        combine = loss.combine.toarray()
-        features = [[Fraction(float(x)) for x in row] for row in X]
-        rows = []
-        for p in range(problem.n_pieces):
-            row = [ZERO] * (problem.dimension + problem.n_biases)
-            for at in np.flatnonzero(combine[p]):
-                i, output = divmod(int(at), k)
-                for j in range(d):
-                    row[output * d + j] += Fraction(float(combine[p, at])) * features[i][j]
-            if problem.n_biases:
-                row[problem.dimension + int(loss.bias_of[p])] = Fraction(float(loss.bias_sign[p]))
-            rows.append(row)
-        if problem.weights is None:
-            n = loss.n_groups if loss.kind == "pieces" else X.shape[0]
-            shares = [Fraction(1, n)] * loss.n_groups
-        else:
-            omega = [Fraction(float(weight)) for weight in problem.weights]
-            shares = [omega[i] / sum(omega) for i in loss.example]
-        groups = [list(range(i, j)) for i, j in zip(loss.start[:-1], loss.start[1:])]
-        offsets = [Fraction(float(c)) for c in loss.offset]
+        loss, X = problem.loss, exactly(problem.X)
+        rows = np.full((problem.n_pieces + 1, problem.dimension + problem.n_biases), ZERO)
+        of_outputs = exactly(loss.combine).reshape(problem.n_pieces, len(X), loss.n_outputs)
+        rows[:-1, : problem.dimension] = np.tensordot(of_outputs, X, axes=(1, 0)).reshape(problem.n_pieces, -1)
+        if problem.n_biases:
+            rows[range(problem.n_pieces), problem.dimension + loss.bias_of] = exactly(loss.bias_sign)
+        n = loss.n_groups if loss.kind == "pieces" else len(X)
+        shares = np.full(loss.n_groups, Fraction(1, n))
+        if problem.weights is not None:
+            omega = exactly(problem.weights)
+            shares = (omega / omega.sum())[loss.example]
+        groups = [list(range(i, j)) for i, j in itertools.pairwise(loss.start)]
+        offsets = np.array([*exactly(loss.offset), ZERO], dtype=object)
         return cls(rows, offsets, groups, shares, Fraction(problem.lam), problem.dimension, loss.floor)
 
-    def value(self, x: Row) -> Fraction:
+    def value(self, x: Exactly) -> Fraction:
         """J(w, b)."""
-        pieces = [sum(map(_times, row, x), ZERO) + c for row, c in zip(self.rows, self.offsets)]
-        found = self.lam / 2 * sum((number * number for number in x[: self.n_weights]), ZERO)
-        for share, group in zip(self.shares, self.groups):
-            top = max(pieces[p] for p in group)
-            found += share * (max(top, ZERO) if self.floor else top)
+        pieces, w = self.rows @ x + self.offsets, x[: self.n_weights]
+        tops = [max(pieces[[*group, -1] if self.floor else group]) for group in self.groups]
+        found: Fraction = self.lam / 2 * (w @ w) + self.shares @ np.array(tops, dtype=object)
         return found
 
-    def optimum(self) -> tuple[Fraction, Row, Row]:
+    def optimum(self) -> tuple[Fraction, Exactly, Exactly]:
         """(least J, (w, b) and alpha there)."""
-        size = len(self.rows[0])
-        best: tuple[Fraction, Row, Row] | None = None
+        size = self.rows.shape[1]
+        best: tuple[Fraction, Exactly, Exactly] | None = None
         for chosen in itertools.product(*(self._sets(group) for group in self.groups)):
             ties = sum(len(pieces) - 1 for pieces in chosen)
             found = self._least(chosen, size, ties) if ties <= size else None
@@ -96,37 +83,28 @@ class Exact:
         every = [*group, -1] if self.floor else group
         return [pieces for k in range(1, len(every) + 1) for pieces in itertools.combinations(every, k)]
 
-    def _row(self, p: int) -> Row:
-        return self.rows[p] if p >= 0 else [ZERO] * len(self.rows[0])
-
-    def _least(self, chosen: Sequence[tuple[int, ...]], size: int, ties: int) -> tuple[Fraction, Row, Row] | None:
+    def _least(
+        self, chosen: Sequence[tuple[int, ...]], size: int, ties: int
+    ) -> tuple[Fraction, Exactly, Exactly] | None:
         """The least of J where the chosen pieces are equal, were they the largest; None where it is not unique."""
-        matrix = [[ZERO] * (size + ties) for _ in range(size + ties)]
-        right = [ZERO] * (size + ties)
-        for j in range(self.n_weights):
-            matrix[j][j] = self.lam
+        matrix, right = np.full((size + ties, size + ties), ZERO), np.full(size + ties, ZERO)
+        matrix[range(self.n_weights), range(self.n_weights)] = self.lam
         at = size
         for share, (first, *others) in zip(self.shares, chosen):
-            base, constant = self._row(first), self.offsets[first] if first >= 0 else ZERO
-            for j in range(size):
-                right[j] -= share * base[j]
+            right[:size] -= share * self.rows[first]
             for p in others:
-                row = self._row(p)
-                for j in range(size):
-                    matrix[at][j] = matrix[j][at] = row[j] - base[j]
-                right[at] = constant - (self.offsets[p] if p >= 0 else ZERO)
+                matrix[at, :size] = matrix[:size, at] = self.rows[p] - self.rows[first]
+                right[at] = self.offsets[first] - self.offsets[p]
                 at += 1
-        solved = _solve(matrix, right)
-        if solved is None:
+        found = solved(matrix, right)
+        if found is None:
             return None
-        x, tied = solved[:size], iter(solved[size:])
-        alpha = [ZERO] * len(self.rows)
+        x, tied = found[:size], iter(found[size:])
+        alpha = np.full(len(self.rows), ZERO)
         for share, (first, *others) in zip(self.shares, chosen):
-            parts = [next(tied) for _ in others]
-            for p, part in zip((first, *others), (share - sum(parts, ZERO), *parts)):
-                if p >= 0:
-                    alpha[p] = part
-        return self.value(x), x, alpha
+            alpha[others] = parts = [next(tied) for _ in others]
+            alpha[first] = share - sum(parts)
+        return self.value(x), x, alpha[:-1]
 
 
 def trials(rng: np.random.Generator) -> Iterator[Trial]:
@@ -138,17 +116,17 @@ def trials(rng: np.random.Generator) -> Iterator[Trial]:
         least, x, alpha = exact.optimum()
         scale = 0.0
         if kind == "ordinary":  # a gap is relative to the larger bound, so to |optimum| at least; 1 is the data's size
-            scale = max(abs(float(exact.value([ZERO] * len(x)))) or 1.0, abs(float(least)))
+            scale = max(abs(float(exact.value(0 * x))) or 1.0, abs(float(least)))
         told = f"{kind} {problem.loss.kind}, lam {problem.lam!r}, X {problem.X!r}, weights {problem.weights!r}"
-        best = _floats(x)
+        best = floats(x)
         for point in _near(rng, best):
             with np.errstate(over="ignore"):
                 read = problem.as_point({"w": point[: problem.dimension]} | _offsets(problem, point))
-            shown = [*map(Fraction, read["w"].ravel().tolist()), *map(Fraction, read.get("b", np.zeros(0)).tolist())]
+            shown = exactly(np.append(read["w"], read.get("b", ())))
             bound = problem.primal(read)
             usual = kind == "ordinary" and bool(np.abs(point).max(initial=0.0) <= FAR * (1.0 + np.abs(best).max()))
             yield Trial("primal", bound, exact.value(shown), usual, scale, f"{told}, point {read}")
-        for witness in _near(rng, _floats(alpha), problem.shares[problem.group]):
+        for witness in _near(rng, floats(alpha), problem.shares[problem.group]):
             bound = problem.dual({"alpha": witness})
             yield Trial("dual", bound, least, kind == "ordinary", scale, f"{told}, alpha {witness.tolist()}")
 
@@ -212,29 +190,3 @@ def _problem(rng: np.random.Generator, kind: str) -> RegularizedRisk:
     example, floor = (None if together else np.arange(n) // 2), bool(rng.random() < 0.5)
     weights = None if weights is None else weights[: 1 if together else 2]
     return RegularizedRisk.pieces(given, offsets, lam, example, floor=floor, weights=weights)
-
-
-def _times(a: Fraction, b: Fraction) -> Fraction:
-    return a * b
-
-
-def _floats(exact: Row) -> Vector:
-    """The nearest floats; beyond the largest, the largest."""
-    largest = Fraction(np.finfo(float).max)
-    return np.array([float(max(min(number, largest), -largest)) for number in exact])
-
-
-def _solve(matrix: list[Row], right: Row) -> Row | None:
-    """x of matrix x = right by elimination; None where the matrix is singular."""
-    n = len(right)
-    rows = [[*row, value] for row, value in zip(matrix, right)]
-    for j in range(n):
-        pivot = next((i for i in range(j, n) if rows[i][j] != 0), None)
-        if pivot is None:
-            return None
-        rows[j], rows[pivot] = rows[pivot], rows[j]
-        for i in range(n):
-            if i != j and rows[i][j] != 0:
-                factor = rows[i][j] / rows[j][j]
-                rows[i] = [a - factor * b for a, b in zip(rows[i], rows[j])]
-    return [rows[j][n] / rows[j][j] for j in range(n)]

@@ -15,7 +15,6 @@ attains.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.exact import ZERO, Exactly, exactly
 from benchmarks.rounding import Trial
 from convexstruct.arrays import Labels, Matrix, Point
 from convexstruct.families.unsupervised_margin import UnsupervisedMargin
@@ -48,17 +48,13 @@ class Planted:
     ordinary: bool
 
 
-def exact(problem: UnsupervisedMargin, point: Point) -> Fraction:
+def exact(problem: UnsupervisedMargin, point: Point) -> Any:
     """omega at a point; of features with the exact inner products."""
     n, kappa = problem.n_rows, problem.n_labels
-    if problem.features is None:
-        gram = [[Fraction(x) for x in row] for row in problem.gram.tolist()]
-    else:
-        rows = [[Fraction(x) for x in row] for row in problem.features.tolist()]
-        gram = [[sum((x * y for x, y in zip(one, other)), Fraction(0)) for other in rows] for one in rows]
-    cells = zip(itertools.chain(*gram), itertools.chain(*point["M"].tolist()))
-    gained = sum((k * (Fraction(m) - Fraction(1, kappa)) for k, m in cells), Fraction(0))
-    gained += sum((Fraction(x) - Fraction(1, kappa**2) for x in point["N"].ravel().tolist()), Fraction(0))
+    features = None if problem.features is None else exactly(problem.features)
+    gram = exactly(problem.gram) if features is None else features @ features.T
+    gained = (gram * (exactly(point["M"]) - Fraction(1, kappa))).sum()
+    gained += (exactly(point["N"]) - Fraction(1, kappa**2)).sum()
     return n * (1 - Fraction(1, kappa)) - gained / (2 * Fraction(problem.beta))
 
 
@@ -177,14 +173,6 @@ def _formula_trials(rng: np.random.Generator) -> Iterator[Trial]:
         yield Trial(side, value, exact(problem, point), told="rows that cancel")
 
 
-def _rational(table: Any) -> list[list[Fraction]]:
-    return [[Fraction(x) for x in row] for row in np.atleast_2d(table).tolist()]
-
-
-def _product(one: list[Fraction], other: list[Fraction]) -> Fraction:
-    return sum((a * b for a, b in zip(one, other)), Fraction(0))
-
-
 def _chain(rng: np.random.Generator) -> UnsupervisedMargin:
     """One chain of four rows with features of any size."""
     features = rng.normal(size=(4, 2)) * 10.0 ** rng.uniform(-6, 6, size=rng.choice([1, 2]))
@@ -197,34 +185,27 @@ def _exchange_trials(rng: np.random.Generator) -> Iterator[Trial]:
     problem = _chain(rng)
     k, n, pairs = problem.n_labels, problem.n_rows, problem.pairs.tolist()
     labels = rng.permutation(np.arange(n) % k)
-    keep = [[Fraction(int(y == u)) for u in range(k)] for y in labels]
-    change = [[e - (1 - e) / (k - 1) for e in row] for row in keep]
-    features, none = _rational(problem.features), [Fraction(0)] * k * k
-
-    def table(one: list[Fraction], other: list[Fraction]) -> list[Fraction]:
-        return [a * b for a in one for b in other]
-
+    keep = np.eye(k, dtype=object)[labels] + ZERO
+    change = keep - (1 - keep) / (k - 1)
+    features = exactly(problem.features)
     vectors = []
     for i in range(n):
-        terms = [table(keep[p], change[c]) if c == i else table(change[p], keep[c]) for p, c in pairs if i in (p, c)]
-        vectors.append(table(features[i], change[i]) + [sum(each, Fraction(0)) for each in zip(none, *terms)])
-    zeros = [Fraction(0)] * (len(features[0]) * k)
-    vectors += [zeros + [-e for e in table(change[p], change[c])] for p, c in pairs]
-    gram = [[_product(one, other) for other in vectors] for one in vectors]
+        own = [np.kron(*((keep[p], change[c]) if c == i else (change[p], keep[c]))) for p, c in pairs if i in (p, c)]
+        vectors.append([*np.kron(features[i], change[i]), *np.sum(own, axis=0)])
+    zeros = [ZERO] * (features.shape[1] * k)
+    vectors += [[*zeros, *-np.kron(change[p], change[c])] for p, c in pairs]
+    gram = np.array(vectors, dtype=object) @ np.array(vectors, dtype=object).T
     at, beta, (matrix, right) = PermutationInvariantMargin(problem), Fraction(problem.beta), polytope(problem)
-    gain = [Fraction(int(i < n)) for i in range(at.size)]
+    gain = np.array([int(i < n) for i in range(at.size)], dtype=object)
     told = f"exchanges, {problem!r}"
     for _ in range(3):
         x, z = rng.normal(size=at.size), rng.random(len(right)) * 10.0 ** rng.uniform(-3, 3)
-        point = {**matrices(problem, labels), "x": x, "z": z}
-        image = [_product(row, _rational(x)[0]) for row in gram]
-        taken = [_product(column, _rational(z)[0]) for column in _rational(matrix.toarray().T)]
-        left = (max(Fraction(0), a - b / beta - c) for a, b, c in zip(gain, image, taken))
-        truth = _product(_rational(x)[0], image) / (2 * beta) + _product(_rational(right)[0], _rational(z)[0])
-        yield Trial("primal", at.primal(point), truth + sum(left, Fraction(0)), told=told)
-        inside = _rational(at._inside_polytope(x))[0]
-        square = _product(inside, [_product(row, inside) for row in gram])
-        yield Trial("dual", at.dual({"x": x}), _product(gain, inside) - square / (2 * beta), told=told)
+        image = gram @ exactly(x)
+        left = np.maximum(gain - image / beta - exactly(z) @ exactly(matrix), ZERO)
+        truth = exactly(x) @ image / (2 * beta) + exactly(right) @ exactly(z) + left.sum()
+        yield Trial("primal", at.primal({**matrices(problem, labels), "x": x, "z": z}), truth, told=told)
+        inside = exactly(at._inside_polytope(x))
+        yield Trial("dual", at.dual({"x": x}), gain @ inside - inside @ gram @ inside / (2 * beta), told=told)
 
 
 def _loss_trials(rng: np.random.Generator) -> Iterator[Trial]:
@@ -233,43 +214,31 @@ def _loss_trials(rng: np.random.Generator) -> Iterator[Trial]:
     k, n, q = problem.n_labels, problem.n_rows, problem.n_pairs
     shapes = {"M": (n, n), "N": (q, q), "C": (n, k), "D": (q, k**2)}
     of = RelaxedLoss(problem, {name: rng.normal(size=shape) for name, shape in shapes.items()})
-    features, beta = _rational(problem.features), Fraction(problem.beta)
-    gram = [[_product(one, other) for other in features] for one in features]
-    given = {name: _rational(array) for name, array in of.given.items()}
-    ones = [[Fraction(1)] * q] * q
-    taken = sum((_product(a, b) for a, b in zip(gram, given["M"])), Fraction(0)) + sum(map(sum, given["N"]))
+    gram, beta = exactly(problem.features) @ exactly(problem.features).T, Fraction(problem.beta)
+    given = {name: exactly(array) for name, array in of.given.items()}
+    taken = (gram * given["M"]).sum() + given["N"].sum()
 
-    def columns(rows: list[list[Fraction]], kernel: list[list[Fraction]]) -> list[list[Fraction]]:
-        """K rows."""
-        return [[_product(line, list(column)) for column in zip(*rows)] for line in kernel]
-
-    def square(mu: list[list[Fraction]], nu: list[list[Fraction]]) -> Fraction:
-        parts = zip((*mu, *nu), (*columns(mu, gram), *columns(nu, ones)))
-        return sum((_product(a, b) for a, b in parts), Fraction(0)) / 2
+    def square(mu: Exactly, nu: Exactly) -> Any:
+        return ((mu * (gram @ mu)).sum() + (nu.sum(axis=0) ** 2).sum()) / 2
 
     told = f"loss, {problem!r}"
     for _ in range(3):
         y = rng.integers(k, size=(8, n))
         marginals = {"mu": np.eye(k)[y].mean(axis=0), "nu": np.eye(k * k)[y[:, :-1] * k + y[:, 1:]].mean(axis=0)}
-        mu, nu = (_rational(marginals[name]) for name in ("mu", "nu"))
-        linear = sum((_product(a, b) for a, b in zip(mu, columns(given["C"], gram))), Fraction(0))
-        linear += sum((_product(a, b) for a, b in zip(nu, columns(given["D"], ones))), Fraction(0))
-        away = sum((_product(a, b) for a, b in zip(mu, given["C"])), Fraction(0))
-        truth = n - away + (linear - square(mu, nu) - taken / 2) / beta
+        mu, nu = (exactly(marginals[name]) for name in ("mu", "nu"))
+        linear = (mu * (gram @ given["C"])).sum() + nu.sum(axis=0) @ given["D"].sum(axis=0)
+        truth = n - (mu * given["C"]).sum() + (linear - square(mu, nu) - taken / 2) / beta
         yield Trial("dual", of.dual(marginals), truth, told=told)
         for tilt in (0.0, 1.0):
             point = {**marginals, "b": tilt * rng.normal(size=(q, k))}
             yield Trial("primal", of.primal(point), truth, told=told)
         # the tangent itself, at (mu, nu) and any b
-        b = _rational(point["b"])
-        spread = [x - y for x, y in zip(columns(given["D"], ones)[0], columns(nu, ones)[0])]
-        scores = columns([[c - m for c, m in zip(*rows)] for rows in zip(given["C"], mu)], gram)
-        scores = [[s - beta * c for s, c in zip(*rows)] for rows in zip(scores, given["C"])]
+        b, spread = exactly(point["b"]), (given["D"] - nu).sum(axis=0).reshape(k, k)
+        scores = gram @ (given["C"] - mu) - beta * given["C"]
         for at, (before, now) in enumerate(problem.pairs.tolist()):
-            for u in range(k):
-                scores[now][u] += max(spread[v * k + u] - b[at][v] for v in range(k))
-                scores[before][u] += b[at][u]
-        tangent = n + (sum(map(max, scores), Fraction(0)) + square(mu, nu) - taken / 2) / beta
+            scores[now] += (spread - b[at][:, None]).max(axis=0)
+            scores[before] += b[at]
+        tangent = n + (scores.max(axis=1).sum() + square(mu, nu) - taken / 2) / beta
         yield Trial("primal", of.primal(point), tangent, told=f"tangent, {told}")
 
 

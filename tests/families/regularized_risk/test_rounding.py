@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from benchmarks.exact import exactly
 from benchmarks.rounding_regularized_risk import Exact
 from convexstruct.arrays import Vector
 from convexstruct.core.certificates import certify
@@ -24,15 +25,15 @@ WANTED = 1e-12
 
 def exact_primal(problem: RegularizedRisk, w: Vector, b: Vector | None = None) -> Fraction:
     x = np.concatenate((w.ravel(), np.zeros(0) if b is None else b))
-    return Exact.of(problem).value([Fraction(float(number)) for number in x])
+    return Exact.of(problem).value(exactly(x))
 
 
 def exact_dual(problem: RegularizedRisk, alpha: Vector) -> Fraction:
     """D(alpha) in fractions, alpha in Q or not."""
-    exact, given = Exact.of(problem), [Fraction(float(number)) for number in alpha]
-    total = [sum((row[j] * a for row, a in zip(exact.rows, given) if a), Fraction(0)) for j in range(problem.dimension)]
-    linear = sum((c * a for c, a in zip(exact.offsets, given)), Fraction(0))
-    return linear - sum((t * t for t in total), Fraction(0)) / (2 * exact.lam)
+    exact, given = Exact.of(problem), exactly(alpha)
+    total = given @ exact.rows[:-1, : problem.dimension]
+    found: Fraction = exact.offsets[:-1] @ given - total @ total / (2 * exact.lam)
+    return found
 
 
 @pytest.mark.parametrize("column", [(1e12, 1.0), (1e8, 1.0), (1.7e18, 1.7e18), (1e100, 1e-100)])

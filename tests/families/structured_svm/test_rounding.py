@@ -81,7 +81,7 @@ def mixture(problem: StructuredSVM, witness: dict[str, Any]) -> tuple[list[Fract
         shares = [Fraction(share) for share in witness["label_shares"][:, i].tolist()]
         most = max(most, sum(shares, Fraction(0)))
         for labels, share in zip(witness["labels"].tolist(), shares):
-            loss += share * exact.ceiling[i] * exact.loss(i, [labels[v] for v in nodes])
+            loss += share * exact.ceiling[i] * exact.loss(i, np.array([[labels[v] for v in nodes]]))[0]
             for y, alpha in ((features.truth.tolist(), share), (labels, -share)):
                 for v in nodes:
                     for f, value in enumerate(exact.x[v]):
