@@ -40,9 +40,9 @@ from convexstruct.core.cases import Case
 from convexstruct.core.certificates import Problem
 from convexstruct.files import read_arrays
 from convexstruct.validation.arguments import cut, sentence
-from convexstruct.verification.enclosure import MOST_BYTES
 from convexstruct.verification.export import exportable, shapes, write_case
 from convexstruct.verification.fingerprint import fingerprint
+from convexstruct.verification.guard import MOST_BYTES, regular
 from convexstruct.verification.isolation import FORKS, Answer, Entrant
 
 #: What may follow the name of an answer; the content alone decides how it is read.
@@ -71,14 +71,11 @@ def content(path: Path) -> dict[str, Any] | Vector:
     """What an answer's file holds: one array if it is plain text, else arrays and numbers by name. Raises `Refused`
     if it cannot be read, is longer than 256 MiB, or is none of the three kinds."""
     try:
-        if not path.is_file():
-            raise Refused(f"wrote {path.name}, which is no regular file")
-        with open(path, "rb") as file:
-            raw = file.read(MOST_BYTES + 1)
+        raw = regular(path)
     except OSError as error:
         raise Refused(f"wrote {path.name}, which cannot be read: {error.strerror}") from None
-    if len(raw) > MOST_BYTES:
-        raise Refused(f"wrote {path.name} of more than the {MOST_BYTES} bytes that are read")
+    except ValueError as error:
+        raise Refused(f"wrote {path.name}, which {error}") from None
     try:
         if raw[:2] == b"PK":
             return dict(read_arrays(io.BytesIO(raw), MOST_BYTES))

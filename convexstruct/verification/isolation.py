@@ -1,12 +1,12 @@
 """Runs a user's solver in a process of its own, so that a hang can be ended and a crash survived.
 
-The worker makes the problem, calls the solver, checks that the solver did not change the problem, and sends back a head
-in JSON and arrays in ``.npy`` form, which are read without pickle. What the solver prints goes to standard error. When
-the worker ends, so does every process that the solver started (see `convexstruct.verification.enclosure`).
+The worker makes the problem, calls the solver, checks that the solver did not change the problem, and answers with a
+head in JSON and arrays in ``.npy`` form, which are read without pickle. What the solver prints goes to standard error.
+When the worker ends, so does every process that the solver started (see `convexstruct.verification.guard`).
 
 A solver named FILE.py:NAME runs in a fresh interpreter, which loads the file by its path and serves case after case. A
 Python callable runs in a fork of this process where the system can fork (Linux), a new one for each case; elsewhere it
-runs in this process, and a hang cannot be ended.
+runs in this process, and a hang cannot be ended. On Windows a file does so too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import io
 import json
 import math
 import os
-import socket
+import secrets
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -34,25 +34,21 @@ from convexstruct.core.solution import Solution
 from convexstruct.files import read_arrays
 from convexstruct.validation.arguments import cut, sentence
 from convexstruct.verification.cases import select
-from convexstruct.verification.enclosure import (
-    MOST_BYTES,
-    Enclosure,
-    Ended,
-    Garbled,
-    forked,
-    fresh,
-    nonce,
-    requests,
-    send,
-)
 from convexstruct.verification.fingerprint import fingerprint
+from convexstruct.verification.guard import LINUX, MOST_BYTES, Ended, Guarded, forked, fresh, put
 
 #: Seconds a solver's file may take to load: imports, compilation.
 LOADING_SECONDS = 120.0
-#: Whether a callable can be given a process of its own.
-FORKS = sys.platform.startswith("linux")
-#: The nonce of the message that the solver is loaded.
-LOADED = bytes(16)
+#: Whether a callable, and a file, can be given a process of its own.
+FORKS, SPAWNS = LINUX, os.name == "posix"
+#: The name of the answer to no case: that the solver's file is loaded ("" in UTF-8), or why not.
+LOADED = "loaded"
+#: What a new interpreter runs for a solver's file.
+PROGRAM = """
+from convexstruct.verification.guard import guard
+from convexstruct.verification.isolation import serve_file
+guard(lambda requests: serve_file(requests, text, given[-1]), *given)
+"""
 #: Bytes of a message that are reserved for the names and shapes of its arrays.
 NAMES_ROOM = 1 << 20
 #: Characters of a foreign error message that a sentence shows.
@@ -89,7 +85,7 @@ class Entrant:
     """
 
     solver: SolverFunction | str
-    _enclosure: Enclosure | None = field(default=None, init=False, repr=False)
+    _worker: Guarded | None = field(default=None, init=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -101,7 +97,10 @@ class Entrant:
     def __enter__(self) -> Entrant:
         if isinstance(self.solver, str):
             split(self.solver)
-            self._start()
+            if not SPAWNS:
+                self.solver = load(self.solver)
+            else:
+                self._start(self.solver)
         elif not callable(self.solver):
             raise ValueError(f"solver is a {type(self.solver).__name__}, wanted a function of one problem")
         return self
@@ -113,56 +112,50 @@ class Entrant:
 
     def answer(self, case: Case, seed: int, limit: float) -> Answer:
         """The solver's answer to ``case``; an error in the solver is part of the answer and raises nothing here."""
-        if not isinstance(self.solver, str) and not FORKS:
-            return _unpack(_call(self.solver, case, seed, alone=False))
+        solver = self.solver
+        if isinstance(solver, str):
+            try:
+                worker = self._worker or self._start(solver)
+            except ValueError as error:
+                return Answer(f"does not start again: {error}")
+        elif FORKS:
+            self._worker = worker = forked(lambda requests: _serve(requests, solver, case))
+        else:
+            return _unpack(_call(solver, case, seed, alone=False))
         try:
-            enclosure = self._enclosure or self._start(case)
-        except ValueError as error:
-            return Answer(f"does not start again: {error}")
-        told = nonce()
-        try:
-            enclosure.send(told, json.dumps({"case": case.name, "seed": seed}).encode())
+            name = secrets.token_hex(16)
+            worker.ask(json.dumps({"case": case.name, "seed": seed, "answer": str(worker.folder / name)}))
             # The worker may need a moment to build the instance before its clock starts.
-            packed = enclosure.receive(told, limit + _building(case, seed))
-        except TimeoutError:
+            answer = _unpack(worker.receive(name, limit + _building(case, seed)))
+        except (TimeoutError, Ended, ValueError) as error:
             self._stop()
-            return Answer(f"did not return within {limit:g} s", seconds=limit)
-        except Ended as error:
+            if isinstance(error, TimeoutError):
+                return Answer(f"did not return within {limit:g} s", seconds=limit)
+            return Answer(f"{error} instead of returning" if isinstance(error, Ended) else f"answers with what {error}")
+        if not isinstance(solver, str):
             self._stop()
-            return Answer(f"{error} instead of returning")
-        except Garbled as error:
-            self._stop()
-            return Answer(str(error))
-        if not isinstance(self.solver, str):
-            self._stop()
-        answer = _unpack(packed)
         if answer.seconds > limit:
             return Answer(f"took {answer.seconds:.3g} s, more than the limit of {limit:g} s", seconds=answer.seconds)
         return answer
 
-    def _start(self, case: Case | None = None) -> Enclosure:
-        solver = self.solver
-        if isinstance(solver, str):
-            self._enclosure = fresh(f"{__name__}:_serve_file", solver)
-        else:
-            self._enclosure = forked(lambda pipe: _serve(pipe, solver, case))
+    def _start(self, path: str) -> Guarded:
+        """The worker of a file, once it is loaded; ValueError if it does not load."""
+        self._worker = fresh(PROGRAM, path)
         try:
-            loaded = self._enclosure.receive(LOADED, LOADING_SECONDS).decode("utf-8", "replace")
+            trouble = self._worker.receive(LOADED, LOADING_SECONDS).decode("utf-8", "replace")
         except TimeoutError:
-            loaded = "did not load in time"
-        except Ended:
-            loaded = "ended its process while loading"
-        except Garbled as error:
-            loaded = f"{error} while loading"
-        if loaded:
+            trouble = "did not load in time"
+        except (Ended, ValueError) as error:
+            trouble = f"{error} while loading"
+        if trouble:
             self._stop()
-            raise ValueError(f"{self.solver}: {loaded[: 2 * EXCERPT_CHARACTERS]}")
-        return self._enclosure
+            raise ValueError(f"{path}: {trouble[: 2 * EXCERPT_CHARACTERS]}")
+        return self._worker
 
     def _stop(self) -> None:
-        if self._enclosure is not None:
-            self._enclosure.end()
-        self._enclosure = None
+        if self._worker is not None:
+            self._worker.end()
+        self._worker = None
 
 
 def _building(case: Case, seed: int) -> float:
@@ -172,30 +165,30 @@ def _building(case: Case, seed: int) -> float:
     return 1.0 + 5.0 * (time.perf_counter() - begin)
 
 
-def _serve_file(pipe: socket.socket, solver: str) -> None:
+def serve_file(requests: int, solver: str, folder: str) -> None:
     """The worker of a file: load, say so, then answer."""
-    worker = os.getpid()
+    worker, trouble = os.getpid(), ""
     try:
         function = load(solver)
     except ValueError as error:
-        send(pipe, LOADED, str(error).encode())
-        return
+        trouble = str(error)
     if os.getpid() != worker:
         return  # a fork that the file made while it was loaded
-    _serve(pipe, function, None)
+    put(f"{folder}/{LOADED}", trouble.encode())
+    if not trouble:
+        _serve(requests, function, None)
 
 
-def _serve(pipe: socket.socket, function: SolverFunction, case: Case | None) -> None:
-    """The worker: answer one request after another, until the pipe closes."""
+def _serve(requests: int, function: SolverFunction, case: Case | None) -> None:
+    """The worker: answer one request after another."""
     worker = os.getpid()
-    send(pipe, LOADED, b"")
-    for told, content in requests(pipe):
-        request = json.loads(content)
-        chosen = case if case is not None else select(request["case"])[0]
-        packed = _call(function, chosen, int(request["seed"]))
-        if os.getpid() != worker:
-            return  # the solver forked, and this is the child: the parent alone answers
-        send(pipe, told, packed)
+    with open(requests) as lines:
+        for request in map(json.loads, lines):
+            chosen = case if case is not None else select(request["case"])[0]
+            packed = _call(function, chosen, int(request["seed"]))
+            if os.getpid() != worker:
+                return  # the solver forked, and this is the child: the parent alone answers
+            put(request["answer"], packed)
 
 
 def split(solver: str) -> tuple[Path, str]:

@@ -181,7 +181,7 @@ def test_a_file_may_import_its_neighbours(tmp_path: Path) -> None:
         ("import nothing_of_this_name\n", "does not load: ModuleNotFoundError"),
         ("def solve(:\n", "does not load: SyntaxError"),
         ("raise SystemExit(3)\n", "does not load: SystemExit"),
-        ("import os\nos._exit(1)\n", "ended its process while loading"),
+        ("import os\nos._exit(1)\n", r"ended its process \(exit code 1\) while loading"),
     ],
 )
 def test_a_file_that_does_not_serve_is_refused_in_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
