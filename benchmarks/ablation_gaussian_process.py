@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.ablation import Mechanism, Study
-from convexstruct.families.gaussian_process import FunctionalGradient, FunctionSpaceLBFGS, GaussianProcessSequences
-from convexstruct.tolerances import HIGH, LOW
+from convexstruct.families.gaussian_process import FunctionSpaceLBFGS, GaussianProcessSequences
+from convexstruct.tolerances import HIGH
 
 METHOD = "convexstruct.families.gaussian_process.solvers.function_space_lbfgs"
 
@@ -39,11 +39,4 @@ STUDIES = [
     Study("kernel-labels-26", _some(60, 26, 0.1), FunctionSpaceLBFGS(), HIGH.gap, MECHANISMS),
     Study("kernel-labels-5", _some(100, 5, 0.01), FunctionSpaceLBFGS(), HIGH.gap, MECHANISMS),
     Study("kernel-transitions", _some(20, 4, 1e-6, 1e4), FunctionSpaceLBFGS(), HIGH.gap, MECHANISMS),
-    Study(
-        "kernel-gradient",
-        _some(60, 5, 1.0),
-        FunctionalGradient(),
-        LOW.gap,
-        (Mechanism("steps that grow", {"growth": 1.0}),),
-    ),
 ]

@@ -5,10 +5,9 @@ from convexstruct.core.papers import PAPER_2
 from convexstruct.core.registry import Family, System, register
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.families.gaussian_process.solvers.function_space_lbfgs import FunctionSpaceLBFGS
-from convexstruct.families.gaussian_process.solvers.functional_gradient import FunctionalGradient
 from convexstruct.tolerances import Profile
 
-__all__ = ["FAMILY", "FunctionSpaceLBFGS", "FunctionalGradient", "GaussianProcessSequences"]
+__all__ = ["FAMILY", "FunctionSpaceLBFGS", "GaussianProcessSequences"]
 
 
 def best(problem: GaussianProcessSequences, wanted: Profile) -> tuple[Solver, str]:
@@ -21,10 +20,7 @@ FAMILY = register(
         __name__,
         title="Gaussian process sequence labelling",
         problems=(GaussianProcessSequences,),
-        solvers=(
-            FunctionSpaceLBFGS,
-            FunctionalGradient,
-        ),
+        solvers=(FunctionSpaceLBFGS,),
         best=best,
         systems=(
             System(

@@ -73,22 +73,18 @@ from convexstruct.validation.arrays import real
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """P at u, its gradients, and the quantities that they are computed from.
+class Value:
+    """P at u.
 
-    value : P(u). scores (n,) : t = K u. mean (n,) : m(u) = sum_i E z_y.
-    kernel_gradient (n,) : g = lam u - (z - m), the gradient of P in the inner product u'Kv: P changes by g'K e where u
-        changes by a small e. The solvers step along this one.
-    gradient (n,) : K g, the gradient of P in the Euclidean inner product, dP / du entry by entry.
-    gap : P(u) - D(m(u)) = g'K g / (2 lam).
+    u, t (n,) : the point and its scores t = K u. value : P(u).
+    g (n,) : lam u - (z - m(u)), the gradient of P in the inner product u'Kv: P changes by g'K e where u changes by a
+        small e. K g is the Euclidean gradient, and g'K g / (2 lam) = P(u) - D(m(u)).
     """
 
+    u: Vector
+    t: Vector
     value: float
-    scores: Vector
-    mean: Vector
-    kernel_gradient: Vector
-    gradient: Vector
-    gap: float
+    g: Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,19 +267,11 @@ class GaussianProcessSequences(Unconstrained):
 
     # -- primal --------------------------------------------------------------------------------------------------------
 
-    def evaluate(self, u: Vector) -> Evaluation:
-        """P(u), both of its gradients (in u'Kv and in u'v, see `Evaluation`) and its gap, without bounds on the
-        rounding.
-
-        It takes two products with the Gram matrix and one forward-backward pass. The proved gap is that of `certify`.
-        """
-        scores = self.multiply(u)
-        log_partition, mean = self.log_partition(scores)
-        value = float(0.5 * self.lam * (u @ scores) - self.truth @ scores + log_partition)
-        kernel_gradient = self.lam * u - (self.truth - mean)
-        gradient = self.multiply(kernel_gradient)
-        gap = float(kernel_gradient @ gradient) / (2.0 * self.lam)
-        return Evaluation(value, scores, mean, kernel_gradient, gradient, max(gap, 0.0))
+    def at(self, u: Vector, t: Vector) -> Value:
+        """P at u with t = K u known, by one forward-backward pass, without bounds on the rounding."""
+        log_partition, mean = self.log_partition(t)
+        value = float(0.5 * self.lam * (u @ t) - self.truth @ t + log_partition)
+        return Value(u, t, value, self.lam * u - (self.truth - mean))
 
     def as_point(self, value: Any) -> Point:
         """Read u: an array (n,), or a mapping with "u", or with "label" (D, S) and "transition" (S, S)."""
@@ -328,11 +316,6 @@ class GaussianProcessSequences(Unconstrained):
             return Rounded.of(value, loss.allowance, half * square.allowance, sizes)
 
     # -- dual ----------------------------------------------------------------------------------------------------------
-
-    def dual_value(self, mean: Vector, entropy: float) -> float:
-        """D(m) = sum_i H(m_i) - (z - m)'K(z - m) / (2 lam) for m (n,) and its entropy, in nats."""
-        rest = self.truth - mean
-        return entropy - max(float(rest @ self.multiply(rest)), 0.0) / (2.0 * self.lam)
 
     def dual(self, dual_point: Point) -> Rounded:
         """A valid lower bound, with its allowance: D at the marginals of t' = K u'; -inf where t' is not finite."""

@@ -54,7 +54,8 @@ def test_no_l_makes_25_a_bound_for_the_entropy_is_infinitely_steep_at_the_border
 
     def d(s: float) -> float:
         m = np.array([s, 1.0 - s])
-        return problem.dual_value(np.concatenate((m, np.zeros(4))), float(entr(m).sum()))
+        rest = problem.truth - np.concatenate((m, np.zeros(4)))
+        return float(entr(m).sum() - rest @ problem.multiply(rest) / (2 * problem.lam))
 
     def slope(s: float) -> float:
         return float(np.log((1.0 - s) / s) - 2.0 * s)  # of H, and of -(z - m)'K(z - m)/2 = -s^2

@@ -29,7 +29,6 @@ from convexstruct.datasets.real.protein import AMINO_ACIDS, STRUCTURES, Proteins
 from convexstruct.families.gaussian_process.kernels import Kernel, one_hot_windows
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.families.gaussian_process.solvers.function_space_lbfgs import FunctionSpaceLBFGS
-from convexstruct.families.gaussian_process.solvers.functional_gradient import FunctionalGradient
 from convexstruct.families.log_linear import ConditionalRandomField
 from convexstruct.plots import GREY, LOWER, UPPER
 from convexstruct.tolerances import HIGH, LOW
@@ -47,7 +46,8 @@ CHAINS, QUICK = 36, 10
 GENERATED = (12, 6)
 
 #: The solvers as the table calls them.
-SOLVERS = {"FunctionSpaceLBFGS": "L-BFGS in t", "FunctionalGradient": "gradient in t"}
+SOLVERS = {"L-BFGS in t": FunctionSpaceLBFGS(), "gradient in t": FunctionSpaceLBFGS(memory=0)}
+FAST, PLAIN = SOLVERS
 
 PUBLISHED = {"Qian and Sejnowski 1988, neural network, test accuracy": 0.643}
 
@@ -93,27 +93,33 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
     fitted = solve(crf, tol=HIGH)
     found = [crf.posteriors(fitted.point, scaled(windows(part), ETA)) for part in (train, test)]
     best = crf.predict(fitted.point, scaled(windows(test), ETA))
-    rows.append([
-        "CRF", linear.lam, "L-BFGS in theta", crf.dimension, fitted.lower_bound, fitted.primal, fitted.gap,
-        held_out[0], *_accuracy(train, test, found[0], found[1], best), fitted.iterations, fitted.seconds,
-    ])  # fmt: skip
+    accuracy = _accuracy(train, test, found[0], found[1], best)
+    rows.append(_row("CRF", linear.lam, "L-BFGS in theta", crf.dimension, fitted, held_out[0], accuracy))
+
+    def fit(
+        name: str,
+        choice: Choice,
+        solver: str = FAST,
+        share: float | None = None,
+        eta: float = ETA,
+        most: int | None = None,
+    ) -> tuple[GaussianProcessSequences, Solution]:
+        """The kernel CRF of this choice, solved; a row of the table."""
+        problem = replace(stated(train, choice), eta=eta)
+        solution = solve(problem, SOLVERS[solver], HIGH, max_iterations=most)
+        u, seen = solution.point["u"], windows(test)
+        accuracy = _accuracy(train, test, problem.posteriors(u), problem.posteriors(u, seen), problem.predict(u, seen))
+        rows.append(_row(f"{name}, {choice.name}", choice.lam, solver, problem.dimension, solution, share, accuracy))
+        return problem, solution
 
     steps.next("the kernel CRF, linear")
-    same = stated(train, linear)
-    same_solution = solve(same, FunctionSpaceLBFGS(), HIGH)
-    rows.append(_row(same, linear, same_solution, train, test, held_out[0]))
-    notes += agreement(crf, fitted, same, same_solution, test)
-
+    notes += agreement(crf, fitted, *fit("kernel CRF", linear, share=held_out[0]), test)
     steps.next("the kernel CRF, RBF")
-    problem = stated(train, rbf)
-    solution = solve(problem, FunctionSpaceLBFGS(), HIGH)
-    rows.append(_row(problem, rbf, solution, train, test, held_out[1]))
+    problem, solution = fit("kernel CRF", rbf, share=held_out[1])
     steps.next("the same by the plain gradient")
-    plain = solve(problem, FunctionalGradient(), HIGH, max_iterations=solution.iterations)
-    rows.append(_row(problem, rbf, plain, train, test, held_out[1]))
+    plain = fit("kernel CRF", rbf, PLAIN, held_out[1], most=solution.iterations)[1]
     steps.next("the same without transitions")
-    apart = replace(problem, eta=0.0)
-    rows.append(_row(apart, rbf, solve(apart, FunctionSpaceLBFGS(), HIGH), train, test, None, "kernel classifier"))
+    fit("kernel classifier", rbf, eta=0.0)
 
     notes += [
         f"trained on {train.n_chains} chains ({train.n_residues} residues, {problem.n_inputs} distinct windows), "
@@ -286,22 +292,10 @@ def _accuracy(
 
 
 def _row(
-    problem: GaussianProcessSequences,
-    choice: Choice,
-    solution: Solution,
-    train: Proteins,
-    test: Proteins,
-    held_out: float | None,
-    model: str = "kernel CRF",
+    model: str, lam: float, solver: str, unknowns: int, found: Solution, held_out: float | None, accuracy: list[float]
 ) -> list[Cell]:
-    u = solution.point["u"]
-    seen = windows(test)
-    accuracy = _accuracy(train, test, problem.posteriors(u), problem.posteriors(u, seen), problem.predict(u, seen))
-    return [
-        f"{model}, {choice.name}", choice.lam, SOLVERS[solution.solver], problem.dimension, solution.lower_bound,
-        solution.primal, solution.gap, held_out, *accuracy,
-        solution.iterations, solution.seconds,
-    ]  # fmt: skip
+    bracket = (found.lower_bound, found.primal, found.gap)
+    return [model, lam, solver, unknowns, *bracket, held_out, *accuracy, found.iterations, found.seconds]
 
 
 def _majority(train: Proteins, test: Proteins) -> list[Cell]:
@@ -317,9 +311,9 @@ def picture(fast: Solution, plain: Solution) -> Figure:
     diamond at the end of each line marks the certified gap."""
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.subplots()
-    for solution, colour in ((fast, LOWER), (plain, UPPER)):
+    for solution, colour, name in ((fast, LOWER, FAST), (plain, UPPER, PLAIN)):
         trace = solution.trace
-        axes.plot(trace.iteration, trace.gaps(), color=colour, label=SOLVERS[solution.solver])
+        axes.plot(trace.iteration, trace.gaps(), color=colour, label=name)
         axes.plot(trace.iteration[-1:], [solution.gap], "D", color=colour, mec="black", ms=5)
     axes.plot([], [], "D", color="none", mec="black", ms=5, label="certified")
     axes.axhline(HIGH.gap, color=GREY, lw=0.8, ls=":")
