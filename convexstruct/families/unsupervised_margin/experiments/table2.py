@@ -9,15 +9,14 @@ better than EM's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from convexstruct.core.experiment import Cell, Progress, Result, Steps, in_order
+from convexstruct.core.experiment import Result, Steps
 from convexstruct.families.unsupervised_margin.experiments.draws import SETTINGS, STARTS, proteins
 from convexstruct.families.unsupervised_margin.experiments.errors import (
     EM_BEST,
     EM_MEAN,
     GUARDED,
-    MEANING,
     ONE,
     ORACLE,
     PLAIN,
@@ -25,12 +24,9 @@ from convexstruct.families.unsupervised_margin.experiments.errors import (
     SDP,
     SHOWN,
     Measured,
-    beside_one_label,
-    facts_of,
+    compared,
     of_draw,
-    picture,
-    rows_of,
-)
+)  # fmt: skip
 
 NAME = "table2"
 PAPER = "paper 3, table 2"
@@ -65,38 +61,23 @@ def compare(name: str, paper: str, methods: Sequence[str], quick: bool, seed: in
     except ValueError as error:
         missing = str(error)
         sets = tuple(each for each in sets if not each.startswith("PROT"))
-    steps = Progress(progress, len(sets) * draws)
-    calls = [(which, 1000 * seed + k, methods) for which in sets for k in range(draws)]
-    names = [f"{which}: draw {k + 1} of {draws}" for which in sets for k in range(draws)]
-    every = in_order(measured_draw, calls, names, steps)
-    rows: list[list[Cell]] = []
-    counted: list[str] = []
-    for at, which in enumerate(sets):
-        measured = every[at * draws : (at + 1) * draws]
-        published = {m: PUBLISHED[which][m] for m in methods if m in PUBLISHED[which]}
-        rows += rows_of(which, measured, methods, published)
-        counted.append(f"{which}: " + "; ".join(facts_of(measured)))
-        if which.startswith("PROT"):
-            counted.append(beside_one_label(which, measured, published))
-    notes = [
-        f"{draws} draws a set, errors in percent under the best names for a draw's labels; 'less' is the difference "
-        "draw by draw, with the standard error of its mean",
-        "; ".join(f"{method}: {MEANING[method]}" for method in methods),
+    before = [
+        f"{draws} draws a set",
         "published: the paper's means and its +- over 10 repeats, its one EM column under 'EM mean', CDHMM under "
         "'SDP'; they are compared with, not aimed at",
-        *counted,
+    ]
+    after = [
         "protein windows: each place of a window has a table of its own, in EM and in the kernel; with one table for "
         "all 20^3 windows nearly every window of a draw would be a symbol of its own",
         "eps1 and eps2 are not reported in the paper: here "
         + "; ".join(f"{each} {SETTINGS[each].label_balance:g} and {SETTINGS[each].pair_balance:g}" for each in sets),
     ]
     if missing:
-        notes.append(f"PROT1 and PROT2 left out: {missing}")
+        after.append(f"PROT1 and PROT2 left out: {missing}")
     if quick:
-        notes.append(f"quick: {DRAWS - draws} of {DRAWS} draws of each set and the other sets left out")
-    figures = {"Mean error, whiskers of one standard error; triangles: published.": picture(rows, methods)}
-    columns = ("set", "in percent", *methods)
-    return Result(name, paper, columns, rows, _plain(sets, methods), notes, steps.seconds, figures)
+        after.append(f"quick: {DRAWS - draws} of {DRAWS} draws of each set and the other sets left out")
+    counts = dict.fromkeys(sets, draws)
+    return compared((name, paper), methods, counts, measured_draw, PUBLISHED, (before, after), seed, progress)
 
 
 def measured_draw(which: str, seed: int, methods: Sequence[str]) -> Measured:
@@ -104,7 +85,3 @@ def measured_draw(which: str, seed: int, methods: Sequence[str]) -> Measured:
     setting = SETTINGS[which]
     draw = setting.draw(seed)
     return of_draw(draw, setting.problem(draw), STARTS + seed, methods, gap=setting.gap)
-
-
-def _plain(sets: Sequence[str], methods: Sequence[str]) -> Mapping[str, float]:
-    return {f"{s}, {m}": PUBLISHED[s][m][0] for s in sets for m in methods if m in PUBLISHED[s]}

@@ -6,27 +6,23 @@ experiments (it gives none for these). The SDP is too large here: M alone has 10
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-import numpy as np
-
-from convexstruct.core.experiment import Cell, Progress, Result, Steps, in_order
+from convexstruct.core.experiment import Result, Steps
 from convexstruct.families.unsupervised_margin.experiments.draws import STARTS, whole_chains
 from convexstruct.families.unsupervised_margin.experiments.errors import (
     EM_BEST,
     EM_MEAN,
     GUARDED,
-    MEANING,
     ONE,
     PLAIN,
+    RESIDUES,
     Measured,
-    beside_one_label,
-    facts_of,
+    Published,
+    compared,
     of_draw,
-    picture,
-    rows_of,
-)
+)  # fmt: skip
 from convexstruct.tolerances import LOW
 
 NAME = "table3"
@@ -42,7 +38,7 @@ BETA = 1.0
 ROUNDS = 20
 
 #: The paper's means and the numbers after its +-.
-PUBLISHED: Mapping[str, dict[str, tuple[float, float]]] = {
+PUBLISHED: Mapping[str, Published] = {
     "20 x 2": {PLAIN: (43.12, 2.20), EM_MEAN: (46.27, 1.51)},
     "10 x 5": {PLAIN: (44.33, 2.30), EM_MEAN: (48.67, 1.51)},
     "5 x 10": {PLAIN: (46.44, 2.12), EM_MEAN: (48.67, 1.82)},
@@ -57,36 +53,20 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
     ValueError
         If the chains are not installed; the message says how to get them and where to put them.
     """
-    sizes = {n: (QUICK_SAMPLES, SETS[n][1]) for n in QUICK_SETS} if quick else SETS
-    steps = Progress(progress, sum(samples for samples, _ in sizes.values()))
-    calls = [(n_chains, 1000 * seed + k) for samples, n_chains in sizes.values() for k in range(samples)]
-    names = [f"{name}: sample {k + 1} of {samples}" for name, (samples, _) in sizes.items() for k in range(samples)]
-    every = iter(in_order(measured_sample, calls, names, steps))
-    rows: list[list[Cell]] = []
-    counted: list[str] = []
-    for name, (samples, _) in sizes.items():
-        positions, measured = zip(*itertools.islice(every, samples))
-        rows += rows_of(name, measured, METHODS, PUBLISHED[name])
-        counted.append(f"{name}: {np.mean(positions):.0f} residues a sample; " + "; ".join(facts_of(measured)))
-        counted.append(beside_one_label(name, measured, PUBLISHED[name]))
-    notes = [
-        "errors in percent under the best names for a sample's labels; 'less' is the difference sample by sample, with "
-        "the standard error of its mean",
-        "; ".join(f"{method}: {MEANING[method]}" for method in METHODS),
-        "published: the paper's means and its +-; its samples are others, of 337, 628 and 1214 residues on average",
-        *counted,
-        f"at most {ROUNDS} trainings a run, each to a certified gap of {LOW.gap:.1%}",
+    samples = dict.fromkeys(QUICK_SETS, QUICK_SAMPLES) if quick else {name: count for name, (count, _) in SETS.items()}
+    before = [
+        "published: the paper's means and its +-; its samples are others, of 337, 628 and 1214 residues on average"
     ]
+    after = [f"at most {ROUNDS} trainings a run, each to a certified gap of {LOW.gap:.1%}"]
     if quick:
         left = SETS[QUICK_SETS[0]][0] - QUICK_SAMPLES
-        notes.append(f"quick: {left} samples of {QUICK_SETS[0]} and the other sets left out")
-    figures = {"Mean error, whiskers of one standard error; triangles: published.": picture(rows, METHODS)}
-    published = {f"{s}, {m}": value for s in sizes for m, (value, _) in PUBLISHED[s].items()}
-    return Result(NAME, PAPER, ("set", "in percent", *METHODS), rows, published, notes, steps.seconds, figures)
+        after.append(f"quick: {left} samples of {QUICK_SETS[0]} and the other sets left out")
+    return compared((NAME, PAPER), METHODS, samples, measured_sample, PUBLISHED, (before, after), seed, progress)
 
 
-def measured_sample(n_chains: int, seed: int) -> tuple[int, Measured]:
-    """The number of residues of one sample, and every method on it."""
-    draw = whole_chains(n_chains, seed)
+def measured_sample(name: str, seed: int, methods: Sequence[str]) -> Measured:
+    """Every method on one sample, and the number of its residues."""
+    draw = whole_chains(SETS[name][1], seed)
     problem = draw.problem(BETA, label_balance=1.0, pair_balance=1.0)  # relabelling ignores the balances
-    return len(draw.truth), of_draw(draw, problem, STARTS + seed, METHODS, ROUNDS)
+    found = of_draw(draw, problem, STARTS + seed, methods, ROUNDS)
+    return replace(found, facts={RESIDUES: len(draw.truth), **found.facts})
