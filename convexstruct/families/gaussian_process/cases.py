@@ -16,6 +16,7 @@ is optimal, and the optimum is N L ln S.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import permutations
 from typing import Any
 
@@ -68,12 +69,8 @@ def planted(n_labels: int, lengths: Sequence[int], lam: float, seed: int) -> Ins
     return Instance(problem, problem.primal({"u": u}), {"u": u})
 
 
-def planted_two(seed: int) -> Instance:
-    return planted(2, (5, 1, 7, 4), 0.5, seed)
-
-
-def planted_three(seed: int) -> Instance:
-    return planted(3, (4, 3, 1), 2.0, seed)
+planted_two = partial(planted, 2, (5, 1, 7, 4), 0.5)
+planted_three = partial(planted, 3, (4, 3, 1), 2.0)
 
 
 def flat(seed: int) -> Instance:
@@ -89,7 +86,7 @@ def flat(seed: int) -> Instance:
 # -- small -------------------------------------------------------------------------------------------------------------
 
 
-def drawn(seed: int, number: int, lengths: Sequence[int], n_labels: int, **options: Any) -> Instance:
+def drawn(number: int, lengths: Sequence[int], n_labels: int, seed: int, **options: Any) -> Instance:
     """Two features a position, and labels that follow the first of them more often than not."""
     rng = np.random.default_rng([number, seed])
     inputs = [rng.normal(size=(length, 2)) for length in lengths]
@@ -100,44 +97,12 @@ def drawn(seed: int, number: int, lengths: Sequence[int], n_labels: int, **optio
     return Instance(GaussianProcessSequences.read(inputs, labels, n_labels, **options))
 
 
-def enumerated(seed: int) -> Instance:
-    return drawn(seed, 23, (3, 1, 4, 2), 3, kernel=("rbf", {"gamma": 0.5}))
-
-
-def polynomial(seed: int) -> Instance:
-    return drawn(seed, 24, (4, 3, 4), 3, kernel=("polynomial", {"offset": 1.0}), eta=0.5, lam=2.0)
-
-
-def length_one(seed: int) -> Instance:
-    return drawn(seed, 25, (1,) * 7, 4, kernel="rbf", lam=0.3)
-
-
-def one_label(seed: int) -> Instance:
-    return drawn(seed, 26, (3, 2), 1, kernel="rbf")
-
-
 def singular(seed: int) -> Instance:
     """Repeated inputs: the Gram matrix of the 11 positions has rank 2, so that K has no inverse."""
     rng = np.random.default_rng([27, seed])
     rows = rng.normal(size=(4, 2))[rng.integers(4, size=11)]
     labels = np.split(rng.integers(3, size=11), [4, 8])
     return Instance(GaussianProcessSequences.from_gram(rows @ rows.T, labels, 3, lam=0.2))
-
-
-def weak_prior(seed: int) -> Instance:
-    return drawn(seed, 28, (4, 4, 3), 3, kernel=("rbf", {"gamma": 2.0}), lam=0.01)
-
-
-def strong_prior(seed: int) -> Instance:
-    return drawn(seed, 29, (4, 4, 3), 3, kernel="rbf", lam=100.0)
-
-
-def no_transitions(seed: int) -> Instance:
-    return drawn(seed, 30, (9, 12, 7), 3, kernel="linear", eta=0.0)
-
-
-def strong_transitions(seed: int) -> Instance:
-    return drawn(seed, 31, (9, 12, 7), 3, kernel="linear", eta=50.0)
 
 
 # -- windows of symbols ------------------------------------------------------------------------------------------------
@@ -154,34 +119,41 @@ def windows_rbf(seed: int, scale: int = 1) -> Instance:
     return windows(seed, 8 * scale, 12, 4, kernel=("rbf", {"gamma": 0.3}))
 
 
-def windows_linear(seed: int) -> Instance:
-    return windows(seed, 8, 12, 4, kernel="linear", lam=0.5)
+#: Small and middle-sized instances: number of the draw, lengths, labels; or sequences, their length, labels.
+SMALL: dict[str, Make] = {
+    "enumerated": partial(drawn, 23, (3, 1, 4, 2), 3, kernel=("rbf", {"gamma": 0.5})),
+    "polynomial": partial(drawn, 24, (4, 3, 4), 3, kernel=("polynomial", {"offset": 1.0}), eta=0.5, lam=2.0),
+    "length-one": partial(drawn, 25, (1,) * 7, 4, kernel="rbf", lam=0.3),
+    "one-label": partial(drawn, 26, (3, 2), 1, kernel="rbf"),
+    "weak-prior": partial(drawn, 28, (4, 4, 3), 3, kernel=("rbf", {"gamma": 2.0}), lam=0.01),
+    "strong-prior": partial(drawn, 29, (4, 4, 3), 3, kernel="rbf", lam=100.0),
+    "no-transitions": partial(drawn, 30, (9, 12, 7), 3, kernel="linear", eta=0.0),
+    "strong-transitions": partial(drawn, 31, (9, 12, 7), 3, kernel="linear", eta=50.0),
+    "windows-linear": partial(windows, n_sequences=8, length=12, n_states=4, kernel="linear", lam=0.5),
+    "windows-many": partial(windows, n_sequences=12, length=20, n_states=5, kernel=("rbf", {"gamma": 0.3}), lam=0.2),
+}
 
 
-def windows_many(seed: int) -> Instance:
-    return windows(seed, 12, 20, 5, kernel=("rbf", {"gamma": 0.3}), lam=0.2)
+def case(name: str, purpose: str, make: Make, formulation: str, **options: Any) -> Case:
+    return Case(f"gp-{name}", GPS, "(32)", purpose, make, formulation, **options)
 
 
 CASES: tuple[Case, ...] = (
-    Case("gp-planted-two", GPS, "(32)", "the optimum is known by construction; two labels", planted_two, "primal"),
-    Case(
-        "gp-planted-three", GPS, "(32)", "the optimum is known by construction; three labels, lengths 1 to 4",
-        planted_three, "compact_dual",
-    ),
-    Case("gp-flat", GPS, "(32)", "every labelling occurs once: u = 0, N L ln S", flat, "dual"),
-    Case("gp-enumerated", GPS, "(32)", "every labelling written out; lengths 1 to 4", enumerated, "primal"),
-    Case("gp-polynomial", GPS, "(32)", "the dual, every labelling written out", polynomial, "dual"),
-    Case("gp-length-one", GPS, "(32)", "no transition is ever used; four labels", length_one, "primal"),
-    Case("gp-one-label", GPS, "(32)", "nothing to learn: the optimum is 0", one_label, "compact_dual"),
-    Case("gp-singular", GPS, "(32)", "the Gram matrix has rank 2 of 11, no inverse", singular, "dual"),
-    Case("gp-weak-prior", GPS, "(32)", "large scores: the truth is nearly certain", weak_prior, "compact_primal"),
-    Case("gp-strong-prior", GPS, "(32)", "scores near 0", strong_prior, "primal"),
-    Case("gp-no-transitions", GPS, "(32)", "eta = 0: positions fall apart", no_transitions, "compact_primal"),
-    Case("gp-strong-transitions", GPS, "(32)", "eta outweighs the kernel", strong_transitions, "compact_dual"),
-    Case("gp-windows-rbf", GPS, "(32)", "windows of symbols that repeat, 8 x 12", windows_rbf, "compact_dual"),
-    Case("gp-windows-linear", GPS, "(32)", "the same with a linear kernel", windows_linear, "compact_primal"),
-    Case(
-        "gp-windows-many", GPS, "(32)", "windows of symbols, 12 sequences of 20 steps, 5 labels",
-        windows_many, "compact_dual", quick=False, open=False,
-    ),
+    case("planted-two", "the optimum is known by construction; two labels", planted_two, "primal"),
+    case("planted-three", "the optimum is known by construction; three labels, lengths 1 to 4", planted_three,
+         "compact_dual"),
+    case("flat", "every labelling occurs once: u = 0, N L ln S", flat, "dual"),
+    case("enumerated", "every labelling written out; lengths 1 to 4", SMALL["enumerated"], "primal"),
+    case("polynomial", "the dual, every labelling written out", SMALL["polynomial"], "dual"),
+    case("length-one", "no transition is ever used; four labels", SMALL["length-one"], "primal"),
+    case("one-label", "nothing to learn: the optimum is 0", SMALL["one-label"], "compact_dual"),
+    case("singular", "the Gram matrix has rank 2 of 11, no inverse", singular, "dual"),
+    case("weak-prior", "large scores: the truth is nearly certain", SMALL["weak-prior"], "compact_primal"),
+    case("strong-prior", "scores near 0", SMALL["strong-prior"], "primal"),
+    case("no-transitions", "eta = 0: positions fall apart", SMALL["no-transitions"], "compact_primal"),
+    case("strong-transitions", "eta outweighs the kernel", SMALL["strong-transitions"], "compact_dual"),
+    case("windows-rbf", "windows of symbols that repeat, 8 x 12", windows_rbf, "compact_dual"),
+    case("windows-linear", "the same with a linear kernel", SMALL["windows-linear"], "compact_primal"),
+    case("windows-many", "windows of symbols, 12 sequences of 20 steps, 5 labels", SMALL["windows-many"],
+         "compact_dual", quick=False, open=False),
 )  # fmt: skip

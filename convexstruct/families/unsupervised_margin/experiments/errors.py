@@ -125,7 +125,8 @@ def compared(
     names = [f"{which}: draw {k + 1} of {draws[which]}" for which, k in each]
     every = in_order(measure, [(which, 1000 * seed + k, methods) for which, k in each], names, steps)
     rows: list[list[Cell]] = []
-    facts, known = [], {}
+    facts: list[str] = []
+    known: dict[str, float] = {}
     for which in draws:
         measured = [one for one, (of, _) in zip(every, each) if of == which]
         printed = {m: published[which][m] for m in methods if m in published[which]}

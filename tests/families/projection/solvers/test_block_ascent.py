@@ -74,21 +74,3 @@ def test_the_dual_never_falls_and_reaches_the_optimum(problem: MarginalProjectio
     other = cs.solve(problem, MarginalAscent(), tol=HIGH)
     assert solution.primal == pytest.approx(other.primal, rel=2 * HIGH.gap)
     np.testing.assert_allclose(solution.point["a"], other.point["a"], atol=MID.feasibility * 100)
-
-
-def test_it_goes_on_from_a_solution() -> None:
-    problem = chains(2)
-    first = cs.solve(problem, BlockAscent(), tol=HIGH)
-    assert cs.solve(problem, BlockAscent(), tol=HIGH, start=first).iterations == 1
-
-
-def test_a_graph_without_agreements_takes_no_sweep() -> None:
-    problem = MarginalProjection.graph([("a",), ("b",)], [[3.0, 1.0], [0.0, 0.5]])
-    np.testing.assert_allclose(cs.solve(problem, BlockAscent()).point["a"], [1.0, 0.0, 0.25, 0.75])
-
-
-def test_what_makes_no_sense_is_refused() -> None:
-    with pytest.raises(ValueError, match="sweeps is 0"):
-        BlockAscent(sweeps=0)
-    with pytest.raises(ValueError, match="wanted a MarginalProjection"):
-        cs.solve(cs.BoxProjection(np.array([1.0, 2.0])), BlockAscent())

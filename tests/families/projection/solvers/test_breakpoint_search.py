@@ -39,10 +39,6 @@ def test_one_round_closes_the_gap(search: Search, n: int) -> None:
     assert abs(solution.gap) <= ROUNDING
 
 
-def test_it_is_what_solve_picks() -> None:
-    assert cs.solve(svm(10, 0)).solver.startswith("BreakpointSearch")
-
-
 @given(st.data())
 def test_ties_duplicates_and_entries_at_their_bounds_are_no_exception(data: st.DataObject) -> None:
     n = data.draw(st.integers(1, 7))
@@ -57,18 +53,6 @@ def test_ties_duplicates_and_entries_at_their_bounds_are_no_exception(data: st.D
         solution = cs.solve(problem, BreakpointSearch(search), tol=HIGH)
         assert abs(solution.gap) <= ROUNDING, search
         assert solution.certificate.infeasibility <= ROUNDING
-
-
-@pytest.mark.parametrize("search", ["median", None])
-def test_an_unknown_search_is_refused(search: str) -> None:
-    with pytest.raises(ValueError, match=r"search is ('median'|None), wanted one of bracket, medians, sorting"):
-        BreakpointSearch(search)  # type: ignore[arg-type]  # wrong on purpose
-
-
-def test_another_problem_is_refused() -> None:
-    problem = cs.MarginalProjection.graph([("a",)], [[1.0, 2.0]])
-    with pytest.raises(ValueError, match="wanted a BoxProjection"):
-        cs.solve(problem, BreakpointSearch())
 
 
 @pytest.mark.parametrize("size", [1e-300, 1e-200, 1e-155, 1e155, 1e200])

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import convexstruct as cs
-from convexstruct.families.projection.box import BoxProjection
 from convexstruct.families.projection.solvers import marginal_ascent
+from convexstruct.families.projection.solvers.block_ascent import BlockAscent
 from convexstruct.families.projection.solvers.marginal_ascent import MarginalAscent
 from convexstruct.families.projection.tables import MarginalProjection
 from convexstruct.oracles.polytope import clique_tables
@@ -32,16 +32,6 @@ def test_every_profile_is_reached_and_certified(wanted: Profile) -> None:
     assert solution.gap <= wanted.gap
 
 
-def test_bounds_enclose_from_the_first_round_on() -> None:
-    problem = chains(1)
-    iterates = MarginalAscent().iterate(problem)
-    seen = [next(iterates) for _ in range(4)]
-    optimum = cs.solve(problem, tol=1e-9)
-    for iterate in seen:
-        assert iterate.lower_bound <= optimum.primal + HIGH.gap
-        assert iterate.primal >= optimum.lower_bound - HIGH.gap
-
-
 def test_many_blocks_are_certified_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clique_tables, "BLOCK", 1 << 10)
     problem = chains(2, lengths=(12,) * 30, s=5)
@@ -49,16 +39,10 @@ def test_many_blocks_are_certified_as_one(monkeypatch: pytest.MonkeyPatch) -> No
     assert cs.solve(problem, tol=MID).status is cs.Status.OPTIMAL
 
 
-def test_a_solution_starts_the_next_solve() -> None:
-    problem = chains(3, lengths=(9, 9, 9))
-    first = cs.solve(problem, tol=HIGH)
-    again = cs.solve(problem, tol=HIGH, start=first)
-    assert again.trace.oracle_calls[-1] < first.trace.oracle_calls[-1] / 3
-
-
-def test_a_graph_without_agreements_is_solved_at_once() -> None:
+@pytest.mark.parametrize("solver", [MarginalAscent(), BlockAscent()])
+def test_a_graph_without_agreements_is_solved_at_once(solver: MarginalAscent | BlockAscent) -> None:
     problem = MarginalProjection.graph([("a",), ("b",)], [[3.0, 1.0], [0.0, 0.5]])
-    solution = cs.solve(problem)
+    solution = cs.solve(problem, solver)
     np.testing.assert_allclose(solution.point["a"], [1.0, 0.0, 0.25, 0.75])
 
 
@@ -66,17 +50,6 @@ def test_it_stops_where_rounding_lets_nothing_be_gained() -> None:
     solution = cs.solve(chains(4, scale=1e-12), MarginalAscent(), tol=1e-16)
     assert solution.status in (cs.Status.STALLED, cs.Status.OPTIMAL, cs.Status.ROUNDING)
     assert solution.gap <= HIGH.gap
-
-
-@pytest.mark.parametrize("options", [{"steps": 0}, {"last": -1.0}])
-def test_options_that_make_no_sense_are_refused(options: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="wanted"):
-        MarginalAscent(**options)  # type: ignore[arg-type]  # wrong on purpose
-
-
-def test_another_problem_is_refused() -> None:
-    with pytest.raises(ValueError, match="wanted a MarginalProjection"):
-        cs.solve(BoxProjection(np.array([1.0, 2.0])), MarginalAscent())
 
 
 def test_a_run_ends_where_the_tables_agree_no_better(monkeypatch: pytest.MonkeyPatch) -> None:

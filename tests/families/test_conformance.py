@@ -1,0 +1,145 @@
+"""What every family's cases, solvers and mutants have in common, over the registry; as MathOptInterface has it.
+
+Cases: what their generators make, and the optima built in or stored. Solvers: bracket, restart and bounds on the way,
+on every case that anyone may be asked. Mutants: each fails its case. Families that still have files of their own for
+one of these are left out of it here.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from convexstruct.core import registry
+from convexstruct.core.certificates import certify, relative_gap
+from convexstruct.core.driver import solve
+from convexstruct.core.iterate import Iterate
+from convexstruct.core.solution import Status
+from convexstruct.tolerances import HIGH, LOW, ROUNDING
+from convexstruct.verification import Case, cases_for, families
+from convexstruct.verification.fingerprint import fingerprint
+from convexstruct.verification.references import stored
+from tests.mutants import Mutant, assert_fails, assert_passes, honest
+
+CASES = [case for family in families() for case in cases_for(family)]
+OPEN = [case for case in CASES if case.open]
+#: Cases that are the same for every seed.
+FIXED = {
+    "hmm-ties", "svm-ties", "mrf-border", "mrf-uniform", "mrf-inside", "pl-coin", "pl-uniform", "risk-hadamard",
+    "risk-bundle", "risk-bundle-dual", "risk-smoothed", "risk-smoothed-dual", "risk-hadamard-large",
+}  # fmt: skip
+HERE = Path(__file__).parent
+#: Families whose solvers are tested here.
+SOLVED = ("gaussian_process", "projection", "unsupervised_margin")
+#: Families whose mutants are tested here: those without a file of their own that does it.
+MUTATED = [name for name in families() if not list((HERE / name).glob("test_*mutants.py"))]
+MUTANTS: list[Mutant] = [
+    mutant for name in MUTATED for mutant in importlib.import_module(f"tests.families.{name}.mutants").MUTANTS
+]
+
+
+def named(each: Case | Mutant) -> str:
+    return each.name
+
+
+# -- cases -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", CASES, ids=named)
+def test_a_generator_is_deterministic_and_heeds_its_seed(case: Case) -> None:
+    first, again, other = (fingerprint(case.make(seed).problem) for seed in (3, 3, 4))
+    assert first == again
+    assert (first == other) == (case.name in FIXED)
+
+
+@pytest.mark.parametrize("case", OPEN, ids=named)
+def test_a_point_built_in_is_feasible_and_attains_the_optimum_built_in(case: Case) -> None:
+    for seed in range(2):
+        instance = case.make(seed)
+        if instance.optimum is None or instance.point is None:
+            return  # nothing is built in
+        problem = instance.problem
+        certificate = certify(problem, problem.as_point(instance.point))
+        scale = max(abs(float(instance.optimum)), problem.trivial_value * ROUNDING, ROUNDING)
+        assert certificate.infeasibility <= ROUNDING
+        assert certificate.claimed == pytest.approx(float(instance.optimum), rel=1e3 * ROUNDING, abs=ROUNDING * scale)
+
+
+@pytest.mark.parametrize("case", OPEN, ids=named)
+def test_an_open_case_has_a_stored_optimum_in_its_bracket_and_near_the_one_built_in(case: Case) -> None:
+    """Stored optima are those that a general solver found (`convexstruct verify --refresh`)."""
+    kept = stored(case, case.build())
+    assert kept is not None
+    built, least = case.make(0).optimum, case.build().trivial_value * HIGH.floor
+    assert relative_gap(kept.upper_bound, kept.lower_bound, least) >= -ROUNDING
+    if built is not None:
+        for value, bound in ((kept.upper_bound, built), (built, kept.lower_bound)):  # to the optimum's own rounding
+            assert relative_gap(float(value), float(bound), least) >= -HIGH.gap
+
+
+@pytest.mark.parametrize("name", families())
+def test_a_family_has_at_least_twelve_cases_that_anyone_may_be_asked(name: str) -> None:
+    assert sum(case.open for case in cases_for(name)) >= 12
+
+
+# -- solvers -----------------------------------------------------------------------------------------------------------
+
+
+def asked() -> list[Any]:
+    """Each solver with each open case of a problem that it is for."""
+    return [
+        pytest.param(solver, case, id=f"{solver.__name__}-{case.name}")
+        for name in SOLVED
+        for solver in registry.families()[name].solvers
+        for case in cases_for(name, open_only=True)
+        if case.quick and isinstance(case.make(0).problem, _taken(solver))
+    ]
+
+
+def _taken(solver: type) -> tuple[type, ...]:
+    """The classes of problems that a solver is for."""
+    wanted = get_type_hints(solver.iterate)["problem"]  # type: ignore[attr-defined]  # every solver has it
+    return get_args(wanted) or (wanted,)
+
+
+@pytest.mark.parametrize(("solver", "case"), asked())
+def test_a_solver_brackets_the_optimum_on_its_way_and_goes_on_from_its_solution(solver: type, case: Case) -> None:
+    problem, kept = case.build(), stored(case, case.build())
+    assert kept is not None
+    slack = HIGH.gap * max(abs(kept.upper_bound), problem.trivial_value * HIGH.floor)
+    seen: list[Iterate] = []
+    solution = solve(problem, solver(), LOW, callback=lambda iterate, _: seen.append(iterate))
+    assert solution.status is Status.OPTIMAL
+    assert solution.certificate.infeasibility <= LOW.feasibility
+    bounds = [(solution.lower_bound, solution.primal), *((each.lower_bound, each.primal) for each in seen)]
+    for lower, upper in bounds:  # not a number is no bound
+        assert not lower > kept.upper_bound + slack
+        assert not upper < kept.lower_bound - slack
+    again = solve(problem, solver(), LOW, start=solution)
+    assert again.status is Status.OPTIMAL
+    assert again.primal <= solution.primal + LOW.gap * max(abs(solution.primal), problem.trivial_value * LOW.floor)
+
+
+# -- mutants -----------------------------------------------------------------------------------------------------------
+
+
+SLOW = {"unsupervised_margin"}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in MUTATED])
+def test_the_honest_solver_passes_every_case(name: str) -> None:
+    assert_passes(honest, name, least=12)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=named)
+def test_a_mutant_fails_and_what_is_wrong_with_it_is_named(mutant: Mutant) -> None:
+    assert_fails(mutant)
+
+
+def test_there_are_enough_mutants() -> None:
+    for name in MUTATED:
+        mutants = importlib.import_module(f"tests.families.{name}.mutants").MUTANTS
+        assert len({mutant.name for mutant in mutants}) >= 6, name
