@@ -1,0 +1,339 @@
+"""The workloads of the benchmarks: small runs of each solver, and verdicts on invented runs."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from benchmarks import (
+    generative_margin,
+    liblinear,
+    log_linear_entropy,
+    projection,
+    regularized_risk,
+    structured_svm,
+    structured_svm_cuts,
+    unsupervised_margin,
+)
+from benchmarks.log_linear_entropy import EntropyWorkload
+from benchmarks.measure import GAPS, LEFT_OUT, Run, Session, understand
+from benchmarks.structured_svm_cuts import CUT, HIGHS, MAXFLOW, CutWorkload
+from convexstruct.core.driver import solve
+from convexstruct.families.log_linear.experiments.chunking import MARGIN_C
+from convexstruct.oracles import enumeration
+from convexstruct.oracles.loopy.minimum_cut import minimum_cut
+from convexstruct.oracles.loopy.pairwise import pairwise
+from convexstruct.tolerances import HIGH, ROUNDING
+from tests.families.log_linear.experiments.test_chunking import made_up as sentences
+
+RING = generative_margin.Workload(sequences=4, length=6, states=3, noise="EASY", tol=1e-3)
+RISK = regularized_risk.Workload(n=60, d=4, tol=1e-3)
+CHAINS = structured_svm.Workload(chains=5, length=4, labels=3, features=4, tol=1e-3)
+TABLES = projection.Workload("chains", 3, 4, 3)
+SYMBOLS = unsupervised_margin.Workload(2, 4)
+GRID = CutWorkload(side=8, kind="noise")
+CLIQUES = EntropyWorkload(n=2, length=3, labels=2)
+SMALL: Mapping[Any, Any] = {
+    generative_margin: RING, regularized_risk: RISK, structured_svm: CHAINS, projection: TABLES,
+    unsupervised_margin: SYMBOLS, structured_svm_cuts: GRID, log_linear_entropy: CLIQUES,
+}  # fmt: skip
+#: Solvers that are run elsewhere in this file, or by a peer's own rule.
+ELSEWHERE = {
+    *(unsupervised_margin.SCS, MAXFLOW, structured_svm.DLIB, structured_svm.CRFSUITE, structured_svm.CHOICE),
+    *(regularized_risk.OWN, regularized_risk.LIBLINEAR, "pegasos-n", "pegasos-1", projection.SOLVE),
+    *(projection.BRACKET, projection.MEDIANS, projection.SORTING),
+}
+EACH = [(module, solver) for module in SMALL for solver in module.RULES if solver not in ELSEWHERE]
+
+
+def run_here(module: Any, workload: Any, solver: str, limit: float = 20.0) -> Run:
+    return understand(Run(workload, solver, limit), [json.dumps(x) for x in module.measure(workload, solver, limit)])
+
+
+@pytest.fixture(autouse=True)
+def once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short solves are not repeated."""
+    for module, name in ((structured_svm_cuts, "REPEAT"), (log_linear_entropy, "REPEAT"), (projection, "SPENT")):
+        monkeypatch.setattr(module, name, 1e-9)
+
+
+@pytest.mark.parametrize(("module", "solver"), EACH, ids=lambda x: getattr(x, "__name__", x))
+def test_every_solver_reaches_the_gap_of_a_small_workload(module: Any, solver: str) -> None:
+    workload = SMALL[module]
+    run = run_here(module, workload, solver)
+    assert run.trouble == ""
+    assert run.status.upper() == "OPTIMAL"
+    assert 0 < run.before <= run.peak
+    assert run.gap <= max(workload.tol, HIGH.gap)
+    if module is not log_linear_entropy:  # which has the seconds of whole solves alone
+        assert 0 < run.to(workload.tol) <= run.seconds
+
+
+@pytest.mark.parametrize("module", SMALL, ids=lambda module: module.__name__)
+def test_a_run_in_a_process_of_its_own_comes_back_whole(module: Any) -> None:
+    run = module.START(SMALL[module], next(iter(module.RULES)) if module is not projection else projection.ASCENT, 30.0)
+    assert run.trouble == ""
+    assert run.rounds >= 1 or math.isfinite(run.value)
+
+
+@pytest.mark.parametrize("solver", [projection.BRACKET, projection.MEDIANS, projection.SORTING])
+@pytest.mark.parametrize("kind", ["simplex", "capped", "bias", "weighted"])
+def test_every_search_is_certified_and_timed_beside_a_partition(kind: str, solver: str) -> None:
+    run = run_here(projection, projection.Workload(kind, 300), solver)
+    assert run.to(GAPS[-1]) == run.seconds > 0
+    assert projection.ratio(run) == run.seconds / run.value > 0
+
+
+def test_scs_is_timed_and_its_answer_certified() -> None:
+    run = run_here(unsupervised_margin, SYMBOLS, unsupervised_margin.SCS)
+    assert run.status == "OPTIMAL"
+    assert 0 <= run.gap < 1e-2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", ["pegasos-n", "pegasos-1"])
+def test_a_solver_that_stays_rough_is_stopped_and_says_how_far_it_came(solver: str) -> None:
+    run = run_here(regularized_risk, RISK, solver, 0.3)
+    assert 0 < run.gap < 1
+    assert run.status == "TIME_LIMIT" or run.gap <= RISK.tol
+
+
+@pytest.mark.parametrize("loss", ["bias", "multiclass", "multilabel", "ordinal"])
+def test_the_fast_default_takes_every_loss(loss: str) -> None:
+    for workload in (replace(RISK, loss=loss), replace(RISK, data="sparse", n=80, d=30, words=5, loss=loss)):
+        assert run_here(regularized_risk, workload, regularized_risk.FAST).status == "OPTIMAL"
+
+
+@pytest.mark.parametrize("workload", [RISK, replace(RISK, loss="multiclass", classes=7)])
+def test_liblinear_is_timed_against_the_bound_that_was_certified(
+    workload: regularized_risk.Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("sklearn")
+    fast = run_here(regularized_risk, workload, regularized_risk.FAST)
+    monkeypatch.setenv("CONVEXSTRUCT_OPTIMUM", repr(fast.value))
+    peer = run_here(regularized_risk, workload, regularized_risk.LIBLINEAR)
+    assert peer.value >= fast.value - ROUNDING
+    assert peer.gap == pytest.approx((peer.value - fast.value) / peer.value, abs=1e-9)
+    assert peer.reached[1e-2] <= peer.reached[1e-3]
+    if workload is RISK:
+        monkeypatch.setenv("CONVEXSTRUCT_OPTIMUM", repr(fast.value - 0.5))
+        assert not run_here(regularized_risk, workload, regularized_risk.LIBLINEAR).reached
+        own = run_here(regularized_risk, workload, regularized_risk.OWN)
+        assert own.rounds == liblinear.OWN_MOST
+        assert own.value >= fast.value - ROUNDING
+
+
+@pytest.mark.parametrize("solver", [CUT, HIGHS, MAXFLOW])
+def test_every_solver_finds_the_optimum_of_a_small_grid(solver: str) -> None:
+    if solver == MAXFLOW:
+        pytest.importorskip("maxflow")
+    a, edges, weight = GRID.tables()
+    best = minimum_cut(pairwise(a[:, None] * np.array([0.0, -1.0]), edges, weight)).scores[0]
+    assert run_here(structured_svm_cuts, GRID, solver).value == pytest.approx(best, rel=ROUNDING)
+
+
+@pytest.mark.parametrize("solver", log_linear_entropy.RULES)
+def test_both_solvers_find_the_entropy_of_small_cliques(solver: str) -> None:
+    run = run_here(log_linear_entropy, CLIQUES, solver)
+    assert run.value == pytest.approx(solve(CLIQUES.field(), tol=1e-9).primal, rel=1e-8)
+    if solver == log_linear_entropy.FAST:
+        assert run.stated == pytest.approx(run.value, rel=1e-9)  # what CVXPY says of our tables
+
+
+def test_a_target_is_reached_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONVEXSTRUCT_TARGET", "1e9")
+    run = run_here(structured_svm, CHAINS, structured_svm.FAST)
+    assert (run.status, run.rounds) == ("OPTIMAL", 1)
+
+
+@pytest.mark.parametrize("solver", [structured_svm.FAST, structured_svm.CRFSUITE, structured_svm.CHOICE])
+def test_text_reports_f1_and_a_c_on_made_up_sentences(solver: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if solver == structured_svm.CRFSUITE:
+        pytest.importorskip("pycrfsuite")
+    monkeypatch.setattr("convexstruct.datasets.conll2000", lambda part: sentences(20, len(part)))
+    run = run_here(structured_svm, structured_svm.Workload(text=20, tol=0.1), solver)
+    assert run.peak > 0
+    if solver == structured_svm.CHOICE:
+        assert run.value in MARGIN_C
+    else:
+        assert run.value == 1.0  # these sentences are told by their tags
+        assert run.status == ("STOPPED" if solver == structured_svm.CRFSUITE else "OPTIMAL")
+
+
+def test_the_yardstick_is_a_forward_backward_pass_over_chains() -> None:
+    rng = np.random.default_rng(0)
+    node, edge = rng.normal(size=(5, 3, 4)), rng.normal(size=(4, 4))
+    posterior, log_partition = generative_margin.chain_pass(node, edge)
+    for k in range(3):
+        cards, factors = enumeration.chain_factors(node[:, k], edge)
+        labels, probability = enumeration.labellings(cards), enumeration.posterior(cards, factors)
+        for t in range(5):
+            marginal = np.bincount(labels[:, t], weights=probability, minlength=4)
+            np.testing.assert_allclose(posterior[t, k], marginal, atol=ROUNDING)
+    truth = sum(enumeration.log_partition(*enumeration.chain_factors(node[:, k], edge)) for k in range(3))
+    assert log_partition == pytest.approx(truth, rel=ROUNDING)
+
+
+def test_names_tell_workloads_apart_and_sizes_are_theirs() -> None:
+    grown = [work for works in regularized_risk.GROWTH.values() for work in works]
+    everything = [*regularized_risk.AGAINST_LIBLINEAR, *regularized_risk.LOSSES, *grown]
+    assert len({work.name for work in everything}) == len(set(everything))
+    assert math.isclose(regularized_risk.Workload(C=10.0, n=50, d=2).build().lam, 1 / 500)
+    for workload, name in ((unsupervised_margin.PAPER, "80/70"), (unsupervised_margin.LARGER[2], "400/380")):
+        problem = workload.problem()
+        assert workload.name == name == f"{problem.n_rows}/{problem.n_pairs}"
+    assert unsupervised_margin.LABELS[0].name == "80/70, 3 labels"
+
+
+def test_the_c_of_the_best_accuracy_on_validation_rows_is_one_of_those_tried() -> None:
+    from convexstruct.families.regularized_risk.experiments.svm_solvers import LAMS
+
+    (found,) = regularized_risk.at_validated([regularized_risk.Workload(n=300, d=5)])
+    assert any(math.isclose(found.build().lam, lam) for lam in LAMS)
+
+
+# -- verdicts on invented runs -----------------------------------------------------------------------------------------
+
+Told = Mapping[str, Mapping[str, Any]]
+
+
+def judged(run: Callable[..., Any], given: Any, told: Told, *more: Any) -> list[bool | None]:
+    """The verdicts of a section of a benchmark where each solver's run has the fields ``told`` of it, "" of any other:
+    ``seconds`` to every gap, unless ``reached`` says otherwise."""
+
+    def launcher(workload: Any, solver: str, limit: float) -> Run:
+        fields = {"seconds": 1.0, "gap": 1e-10, "status": "OPTIMAL", "value": 1.0, **told.get(solver, told.get("", {}))}
+        fields.setdefault("reached", dict.fromkeys(GAPS, fields["seconds"]))
+        return Run(workload, solver, limit, **fields)
+
+    session = Session(lambda _: 15.0, 1e4, launcher)
+    run(session, given, Console(quiet=True), *more)
+    return [said["reached"] for said in session.verdicts]
+
+
+LATE: Told = {"": {"trouble": LEFT_OUT, "reached": {}}}
+STOPPED = {"value": math.nan, "gap": math.inf}
+
+
+def peer(seconds: float, first: float = 1.0, name: str = "", ours: str = "fast default", **more: Any) -> Told:
+    """Ours takes ``first`` seconds and the peer ``seconds``."""
+    return {ours: {"seconds": first}, name: {"seconds": seconds, **more}}
+
+
+RISKS, CUTS, ENTROPY = regularized_risk, structured_svm_cuts.run_cuts, log_linear_entropy.run_entropy
+T, F, N = True, False, None
+
+
+@pytest.mark.parametrize(
+    ("run", "given", "told", "reached"),
+    [
+        *((structured_svm.run_clarabel, CHAINS, peer(x), y)
+          for x, y in ((100.0, [T, T, T, T]), (50.0, [T, F, T, T]), (20.0, [F, F, T, F]), (2.0, [F, F, F, F]))),
+        (structured_svm.run_clarabel, CHAINS, LATE, [N, N, N, N]),
+        (RISKS.run_liblinear, [RISK], peer(4.1), [T]),
+        (RISKS.run_liblinear, [RISK], peer(3.9), [F]),
+        (RISKS.run_liblinear, [RISK], peer(3.0, reached={}), [F]),  # its own rule ended it, wherever that was
+        (RISKS.run_liblinear, [RISK], peer(3.0, 0.5, reached={}), [T]),
+        (RISKS.run_liblinear, [RISK], LATE, [N]),
+        (RISKS.run_sparse, [RISK], peer(0.3), [T, T]),
+        (RISKS.run_sparse, [RISK], peer(0.3, 3.0), [F, F]),
+        (RISKS.run_clarabel, [RISK], peer(26.0), [T]),
+        (RISKS.run_clarabel, [RISK], peer(24.0), [F]),
+        (RISKS.run_clarabel, [RISK], LATE, [N]),
+        (CUTS, [GRID], peer(1.5, 0.1, ours=CUT), [T]),
+        (CUTS, [GRID], peer(0.9, 0.1, ours=CUT), [F]),
+        (CUTS, [GRID], peer(1.5, 0.1, ours=CUT, value=0.5), [F]),  # another optimum
+        (CUTS, [GRID], peer(1.5, 0.1, ours=CUT, **STOPPED), [T]),  # stopped after fifteen times as long
+        (CUTS, [GRID], peer(0.9, 0.1, ours=CUT, **STOPPED), [N]),
+        (CUTS, [GRID], peer(math.nan, 0.1, ours=CUT, **STOPPED, trouble="ended after its limit"), [T]),  # 15 s and more
+        *((CUTS, [GRID], peer(math.nan, 0.1, ours=CUT, **STOPPED, trouble=why), [N]) for why in (LEFT_OUT, "none")),
+        *((ENTROPY, [CLIQUES], {"L-BFGS": {"seconds": 0.1, "stated": stated}, "": more}, [reached])
+          for more, stated, reached in (
+              ({"seconds": 11.0}, 1.0, T),
+              ({"seconds": 9.0}, 1.0, F),
+              ({"seconds": 11.0, "value": 1.0 + 1e-6}, 1.0, F),  # another optimum
+              ({"seconds": 11.0}, 1.0 + 1e-6, F),
+              ({"seconds": 11.0}, math.nan, F),  # our tables violate a constraint of the program
+              ({"seconds": 11.0, "value": math.nan}, 1.0, T),  # stopped after more than a hundred times as long
+              ({"seconds": 9.0, "value": math.nan}, 1.0, N),
+              ({"seconds": math.nan, "value": math.nan, "trouble": "ended 60 s after its limit"}, 1.0, T),
+              ({"seconds": math.nan, "value": math.nan, "trouble": LEFT_OUT}, 1.0, N),
+          )),
+        *((unsupervised_margin.run_references, unsupervised_margin.PAPER,
+           {"fast default": {"gap": 5e-5}, "Clarabel": {"seconds": a, "gap": 5e-5}, "SCS": {"seconds": b, "gap": 5e-5}}
+           | ({late: {"status": "TIME_LIMIT", "seconds": a, "gap": math.inf, "reached": {}}} if late else {}), reached)
+          for a, b, late, reached in (
+              (50.0, 3.0, "", [T, T, T]), (30.0, 1.5, "", [T, F, F]), (50.0, 1.5, "Clarabel", [T, T, F]),
+              (30.0, 3.0, "Clarabel", [T, N, T]), (50.0, 3.0, "fast default", [F, N, N]),
+          )),
+        *((projection.run_boxes, [projection.Workload("bias", n)],
+           {"": {"seconds": seconds, "value": 1.0, "peak": 2.0, "before": 1.0}}, [reached])
+          for n, seconds, reached in ((10**6, 9.0, T), (10**6, 11.0, F), (10, 9.0, N))),
+        (projection.run_boxes, [projection.Workload("bias")], LATE, [N]),
+        *((structured_svm.run_text, structured_svm.TEXT,
+           {"CRFsuite": {"seconds": 100.0, "value": 0.9394}, "choice of C": {"value": 0.3},
+            "": {"seconds": seconds, "gap": 1e-7, "peak": peak, "value": score}}, [*reached, *reached])
+          for seconds, peak, score, reached in (
+              (90.0, 900.0, 0.94, [T, T, T, T]), (101.0, 900.0, 0.9369, [F, T, T, T]), (501.0, 1600.0, 0.936, [F] * 4),
+          )),
+    ],
+)  # fmt: skip
+def test_a_goal_is_reached_missed_or_undecided(
+    run: Callable[..., Any], given: Any, told: Told, reached: list[bool | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(structured_svm_cuts, "peers", lambda: [HIGHS])
+    assert judged(run, given, told) == reached
+
+
+@pytest.mark.parametrize(("seconds", "reached"), [(5.0, True), (3.0, False)])
+def test_dlib_is_judged_by_its_own_objective(seconds: float, reached: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.measure.find_spec", lambda name: object())  # whether it is installed or not
+    told = peer(seconds, name="dlib", reached={}, status="STOPPED", gap=math.inf)
+    assert judged(structured_svm.run_dlib, CHAINS, told) == [reached]
+
+
+def test_growth_is_linear_where_the_power_is_one_and_is_drawn(tmp_path: Path) -> None:
+    session = Session(
+        lambda _: 1.0, 1e4,
+        lambda work, solver, limit: Run(work, solver, limit, seconds=1e-9 * work.n, value=1e-9 * work.n),
+    )  # fmt: skip
+    projection.run_growth(session, projection.GROWTH, Console(quiet=True), tmp_path / "growth.png")
+    assert [said["reached"] for said in session.verdicts] == [True]
+    assert (tmp_path / "growth.png").stat().st_size > 0
+
+
+def test_a_reference_is_compared_at_the_gap_that_it_has() -> None:
+    fast = Run(SYMBOLS, "fast default", 20.0, {1e-2: 1.0, 1e-3: 2.0, 1e-4: 4.0}, 5e-5, "OPTIMAL", 4.0)
+    for gap, status, found in ((4e-3, "OPTIMAL", 4.0), (1e-7, "OPTIMAL", 2.0), (math.inf, "TIME_LIMIT", 2.0)):
+        other = Run(SYMBOLS, "SCS", 20.0, {}, gap, status, 8.0)
+        assert unsupervised_margin.times(fast, other) == (found, status == "TIME_LIMIT")
+
+
+@pytest.mark.parametrize("name", [module.__name__.rpartition(".")[2] for module in SMALL])
+def test_whole_benchmarks_run_on_invented_runs_and_what_is_left_out_decides_nothing(name: str, tmp_path: Path) -> None:
+    module, file = importlib.import_module(f"benchmarks.{name}"), tmp_path / "runs.json"
+
+    def launcher(workload: Any, solver: str, limit: float) -> Run:
+        return Run(workload, solver, limit, dict.fromkeys(GAPS, 1.0), 1e-9, "OPTIMAL", 1.0, 3, 90.0, 80.0, value=0.5)
+
+    assert module.main(["--json", str(file), "--quick"], launcher) == 0
+    assert json.loads(file.read_text())["runs"]
+    assert module.main(["--budget", "1e-9", "--json", str(file)], None) == 0
+    told = json.loads(file.read_text())
+    assert {run["trouble"] for run in told["runs"]} == {LEFT_OUT}
+    assert {goal["reached"] for goal in told["goals"]} <= {None}
+
+
+@pytest.mark.slow
+def test_quick_runs_as_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert unsupervised_margin.main(["--quick"]) == 0
+    assert "goals reached" in capsys.readouterr().out
