@@ -12,23 +12,25 @@ import scipy.sparse as sp
 
 from benchmarks.ablation import Mechanism, Study
 from convexstruct import datasets
-from convexstruct.arrays import Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.families.structured_svm import (
     BlockFrankWolfe,
+    ColumnGeneration,
     DualCoordinateAscent,
     ExcessiveGap,
     NSlack,
     OneSlack,
     RelaxedMargin,
     StructuredSVM,
-    TemperedPools,
 )
-from convexstruct.families.structured_svm.solvers import pool_qp, pooled_blocks
-from convexstruct.families.structured_svm.solvers.labelling_pools import LabellingPools
+from convexstruct.families.structured_svm.solvers.column_generation import blocks, restricted_master
+from convexstruct.families.structured_svm.solvers.column_generation.pools import LabellingPools
 
 SOLVERS = "convexstruct.families.structured_svm.solvers"
-TEMPER, QP, POOLS = f"{SOLVERS}.tempered_pools", f"{SOLVERS}.pool_qp", f"{SOLVERS}.labelling_pools"
+FOLDER = f"{SOLVERS}.column_generation"
+RULE, TEMPER, QP, POOLS, BLOCKS = (
+    f"{FOLDER}.{name}" for name in ("column_generation", "tempering", "restricted_master", "pools", "blocks")
+)
 CUT, PAIRWISE = "convexstruct.oracles.loopy.minimum_cut", "convexstruct.oracles.loopy.pairwise"
 #: More than any count, size or ratio: a limit of this size has no effect.
 NEVER = 10**9
@@ -80,26 +82,26 @@ def _text(sentences: int, words: int, tags: int, seed: int, C: float = 1.0, **op
 
 @dataclass(frozen=True)
 class Blocks:
-    """Ascent over pools by blocks alone, whatever the size of the problem."""
+    """The ascent over pools alone, whatever the size of the problem."""
 
     def iterate(self, problem: StructuredSVM, start: Any = None) -> Iterator[Iterate]:
-        yield from pooled_blocks.pooled_blocks(problem, start, 0)
+        yield from blocks.ascend(blocks.Ascent(problem, np.random.default_rng(0)), np.zeros(problem.dimension), False)
 
 
-def _own_only(self: Any, w: Vector, seen: Any, _renew: Any = pooled_blocks.PooledBlock.renew) -> int:
-    found: int = _renew(self, w, None)
+def _own_only(self: Any, seen: Any, _decode: Any = blocks.Ascent.decode) -> int:
+    found: int = _decode(self, None)
     return found
 
 
-def _by_parameters(self: LabellingPools, _columns: Any = LabellingPools.columns) -> pool_qp.PoolColumns:
-    columns: pool_qp.PoolColumns = _columns(self)
+def _by_parameters(self: LabellingPools, _columns: Any = LabellingPools.columns) -> restricted_master.PoolColumns:
+    columns: restricted_master.PoolColumns = _columns(self)
     return replace(columns, gram=None)
 
 
-def _boundary(self: pool_qp._Newton, _corrected: Any = pool_qp._Newton.corrected) -> tuple[pool_qp._State, float]:
+def _boundary(self: restricted_master._Newton) -> tuple[restricted_master._State, float]:
     """Mehrotra's first direction alone, without centring or second order."""
     first = self.direction(self.at.alpha * self.at.s, self.at.z * self.inside)
-    return first, pool_qp.STEP_SHARE * self.reach(first)
+    return first, restricted_master.STEP_SHARE * self.reach(first)
 
 
 POOL_QP = (
@@ -116,17 +118,20 @@ POOL_QP = (
 TEMPERING = (
     Mechanism("tempering (one stage)", {"switch": 1e9}),
     Mechanism("pools from switch on", {"switch": 1e-9}),
+    Mechanism("ends by size (SWITCHES)", {"switch": 3e-4}),
     Mechanism("samples in the first pools", {"samples": 0}),
-    Mechanism("early solutions (INNER_SHARE)", patches={f"{TEMPER}:INNER_SHARE": 1e-9}),
+    Mechanism("early solutions (INNER_SHARE)", patches={f"{RULE}:INNER_SHARE": 1e-9}),
+    Mechanism("tempering", {"stages": 0}),
+    Mechanism("earlier ends of small problems (FEW_NODES)", patches={f"{RULE}:FEW_NODES": 0}),
     Mechanism("poor stages end or lengthen (POOR_SHARE)", patches={f"{TEMPER}:POOR_SHARE": NEVER}),
     Mechanism("stages without bounds (UNJUDGED_STAGES)", patches={f"{TEMPER}:UNJUDGED_STAGES": 1}),
 )
 DEAR = (
     Mechanism("poor stages end or lengthen (POOR_SHARE)", patches={f"{TEMPER}:POOR_SHARE": NEVER}),
     Mechanism("longer stages after poor ones (LONGEST_STAGE)", patches={f"{TEMPER}:LONGEST_STAGE": 1}),
-    Mechanism("patience where pools are dear (CHEAP_WORK)", patches={f"{TEMPER}:CHEAP_WORK": 1e99}),
-    Mechanism("pools at once where they are cheap (CHEAP_WORK)", patches={f"{TEMPER}:CHEAP_WORK": 0.0}),
-    Mechanism("work by several labellings (CHEAP_COLUMNS)", patches={f"{TEMPER}:CHEAP_COLUMNS": 1}),
+    Mechanism("patience where pools are dear (CHEAP_WORK)", patches={f"{RULE}:CHEAP_WORK": 1e99}),
+    Mechanism("pools at once where they are cheap (CHEAP_WORK)", patches={f"{RULE}:CHEAP_WORK": 0.0}),
+    Mechanism("work by several labellings (CHEAP_COLUMNS)", patches={f"{RULE}:CHEAP_COLUMNS": 1}),
 )
 CUTS = (
     Mechanism("flow near the maximum first (GRADIENT_FROM)", patches={f"{CUT}:GRADIENT_FROM": NEVER}),
@@ -144,31 +149,22 @@ N_SLACK = (
 )
 RELAXED = (Mechanism("L-BFGS (ten pairs kept)", {"memory": 10}),)
 FRANK_WOLFE = (
-    Mechanism("blocks", {"block": 1}),
+    Mechanism("one example a step", {"block": 8}),
     Mechanism("average", {"average": False}),
-    Mechanism("examples with small gaps skipped (COVER)", {"cover": 1.0}),
-    Mechanism("few examples skipped (COVER)", {"cover": 0.5}),
-    Mechanism("sweeps of pairs", patches={f"{SOLVERS}.block_frank_wolfe:SWEEPS": 1}),
-    Mechanism("early ends of steps (INNER_SHARE)", patches={f"{SOLVERS}.block_frank_wolfe:INNER_SHARE": 0.0}),
-    Mechanism("all visited at times (PASSES_TO_WHOLE)", patches={f"{SOLVERS}.block_frank_wolfe:PASSES_TO_WHOLE": 15}),
 )
-FRANK_WOLFE_TEXT = (
-    Mechanism("passes over the columns held", patches={f"{SOLVERS}.block_frank_wolfe:HELD_PASSES": 0}),
-    Mechanism("columns held", patches={f"{SOLVERS}.block_frank_wolfe:HELD_SHARE": 0}),
-    Mechanism("early ends of steps (INNER_SHARE)", patches={f"{SOLVERS}.block_frank_wolfe:INNER_SHARE": 0.0}),
-)
-BLOCKS = f"{SOLVERS}.pooled_blocks"
 POOLED_BLOCKS = (
     Mechanism("conjugate gradients", patches={f"{BLOCKS}:CONJUGATE_STEPS": 0}),
     Mechanism("short conjugate gradients (CONJUGATE_STEPS)", patches={f"{BLOCKS}:CONJUGATE_STEPS": 60}),
-    Mechanism("more than few gradient steps (GRADIENT_STEPS)", patches={f"{BLOCKS}:GRADIENT_STEPS": 4}),
-    Mechanism("small blocks (BLOCK_EXAMPLES)", patches={f"{BLOCKS}:BLOCK_EXAMPLES": 64}),
-    Mechanism("blocks of several (BLOCK_EXAMPLES)", patches={f"{BLOCKS}:BLOCK_EXAMPLES": 4}),
+    Mechanism("batches of many (BATCH)", patches={f"{BLOCKS}:BATCH": 4}),
+    Mechanism("batches of few (BATCH)", patches={f"{BLOCKS}:BATCH": 128}),
+    Mechanism("early ends of steps (INNER_SHARE)", patches={f"{BLOCKS}:INNER_SHARE": 0.0}),
+    Mechanism("several steps of an example (MOST_STEPS)", patches={f"{BLOCKS}:MOST_STEPS": 1}),
     Mechanism("more cycles where pools leave a gap (POOL_SHARE)", patches={f"{BLOCKS}:POOL_SHARE": 2.0}),
     Mechanism("fewer cycles where they do not (POOL_SHARE)", patches={f"{BLOCKS}:POOL_SHARE": -1.0}),
-    Mechanism("labellings of the evaluation (seen)", patches={f"{BLOCKS}:PooledBlock.renew": _own_only}),
+    Mechanism("labellings of the evaluation (seen)", patches={f"{BLOCKS}:Ascent.decode": _own_only}),
 )
-TAKEN_OVER = (Mechanism("pools only after many rounds (BLOCK_ROUNDS)", patches={f"{TEMPER}:BLOCK_ROUNDS": 40}),)
+TAKEN_OVER = (Mechanism("pools only after many rounds (BLOCK_ROUNDS)", patches={f"{RULE}:BLOCK_ROUNDS": 40}),)
+HANDED_OVER = (Mechanism("ascent where columns are many (STEP_WORK)", patches={f"{RULE}:STEP_WORK": 1e99}),)
 COORDINATES = (
     Mechanism("sweeps", {"sweeps": 1}),
     Mechanism("sweeps end early (INNER_SHARE)", patches={f"{SOLVERS}.dual_coordinate_ascent:INNER_SHARE": 0.0}),
@@ -179,25 +175,20 @@ GAP = (
 )
 
 STUDIES = [
-    Study("svm, chains", _chains(60, 20, 8, 30), TemperedPools(), 1e-6, (*TEMPERING, *POOL_QP)),
-    Study("svm, many weights", _chains(40, 10, 6, 60, 2), TemperedPools(), 1e-6, (*TEMPERING, *POOL_QP)),
-    Study("svm, strong", _chains(40, 10, 5, 20, beta=1e-3), TemperedPools(), 1e-6, (*TEMPERING, *POOL_QP)),
-    Study("svm, slack scaling", _chains(40, 8, 4, 15, scaling="slack"), TemperedPools(), 1e-6, (*TEMPERING, *POOL_QP)),
-    Study("svm, dear pools", _chains(80, 20, 60, 30, 1), TemperedPools(), 1e-3, DEAR),
-    Study("svm, cuts", _cut_images(1, 300), TemperedPools(), 1e-6, CUTS),
-    Study("svm, cuts, small", _cut_images(20, 40), TemperedPools(), 1e-6, CUTS),
+    Study("svm, chains", _chains(60, 20, 8, 30), ColumnGeneration(), 1e-6, (*TEMPERING, *POOL_QP)),
+    Study("svm, many weights", _chains(40, 10, 6, 60, 2), ColumnGeneration(), 1e-6, (*TEMPERING, *POOL_QP)),
+    Study("svm, strong", _chains(40, 10, 5, 20, beta=1e-3), ColumnGeneration(), 1e-6, (*TEMPERING, *POOL_QP)),
+    Study(
+        "svm, slack scaling", _chains(40, 8, 4, 15, scaling="slack"), ColumnGeneration(), 1e-6, (*TEMPERING, *POOL_QP)
+    ),
+    Study("svm, dear pools", _chains(80, 20, 60, 30, 1), ColumnGeneration(), 1e-3, DEAR),
+    Study("svm, cuts", _cut_images(1, 300), ColumnGeneration(), 1e-6, CUTS),
+    Study("svm, cuts, small", _cut_images(20, 40), ColumnGeneration(), 1e-6, CUTS),
     Study("svm, one slack", _chains(40, 8, 4, 15), OneSlack(), 1e-4, ONE_SLACK),
     Study("svm, n slack", _chains(40, 8, 4, 15), NSlack(), 1e-6, (*N_SLACK, *POOL_QP)),
     Study("svm, more weights than columns", _chains(15, 5, 3, 400), NSlack(), 1e-6, POOL_QP),
     Study("svm, relaxed", _images(3, 6, 2, inference="relaxed"), RelaxedMargin(), 1e-4, RELAXED),
     Study("svm, block Frank-Wolfe", _chains(40, 8, 4, 15, 2), BlockFrankWolfe(), 1e-2, FRANK_WOLFE),
-    Study(
-        "svm, block Frank-Wolfe, text",
-        [functools.partial(_text, 100, 1000, 8, seed) for seed in (1, 2)],
-        BlockFrankWolfe(),
-        1e-1,
-        FRANK_WOLFE_TEXT,
-    ),
     Study(
         "svm, pooled blocks",
         [functools.partial(_text, 100, 1000, 8, seed) for seed in (1, 2)],
@@ -205,11 +196,12 @@ STUDIES = [
         3e-3,
         POOLED_BLOCKS,
     ),
-    Study("svm, wide text", [functools.partial(_text, 15, 8000, 6, 2, 200.0)], TemperedPools(), 1e-6, TAKEN_OVER),
+    Study("svm, many labels", _chains(40, 8, 40, 10, 1), ColumnGeneration(), 1e-6, HANDED_OVER),
+    Study("svm, wide text", [functools.partial(_text, 15, 8000, 6, 2, 200.0)], ColumnGeneration(), 1e-6, TAKEN_OVER),
     Study(
         "svm, wide text, slack scaling",
         [functools.partial(_text, 15, 8000, 6, 1, 100.0, scaling="slack")],
-        TemperedPools(),
+        ColumnGeneration(),
         1e-4,
         TAKEN_OVER,
     ),

@@ -1,4 +1,4 @@
-"""Every solver by name, as the families declare them: ``convexstruct.solvers.TemperedPools``; and `solve` itself."""
+"""Every solver by name, as the families declare them: ``convexstruct.solvers.ColumnGeneration``; and `solve` itself."""
 
 from __future__ import annotations
 

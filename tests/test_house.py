@@ -222,7 +222,7 @@ def test_every_number_of_a_solver_is_switched_off_by_an_ablation_or_a_test() -> 
     files = [*ROOT.glob("benchmarks/ablation*.py"), *ROOT.glob("tests/families/**/*.py")]
     words = [set(re.findall(r"\w+", file.read_text(encoding="utf-8"))) for file in files]
     unseen = []
-    for file in sorted(PACKAGE.glob("families/*/solvers/*.py")):
+    for file in sorted(PACKAGE.glob("families/*/solvers/**/*.py")):
         for line in file.read_text(encoding="utf-8").splitlines():
             found = CONSTANT.match(line)
             if not found or not re.search(r"[0-9]|EPS|UNIT", line[found.end() :]):

@@ -20,7 +20,7 @@ def test_every_public_name_is_there() -> None:
     ("of", "name", "near"),
     [
         ("", "GenerativeMargn", "GenerativeMargin"), ("datasets", "conect4", "connect4"),
-        ("solvers", "TemperedPool", "TemperedPools"), ("solvers", "slove", "nearest solve"),
+        ("solvers", "ColumnGeneratio", "ColumnGeneration"), ("solvers", "slove", "nearest solve"),
         ("models", "structured_svn", "structured_svm"),
         ("experiments", "EXPERIMENT", "EXPERIMENTS"), ("estimators", "ChainTager", "ChainTagger"),
         ("verification", "verfy", "verify"),

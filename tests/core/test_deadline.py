@@ -22,6 +22,7 @@ from convexstruct.families.generative_margin import EntropicProximal, Generative
 from convexstruct.families.regularized_risk import RegularizedRisk
 from convexstruct.families.structured_svm import (
     BlockFrankWolfe,
+    ColumnGeneration,
     DualCoordinateAscent,
     ExponentiatedGradient,
     Mira,
@@ -30,9 +31,8 @@ from convexstruct.families.structured_svm import (
     Perceptron,
     StructuredSVM,
     Subgradient,
-    TemperedPools,
 )
-from convexstruct.families.structured_svm.solvers import pool_qp
+from convexstruct.families.structured_svm.solvers.column_generation import restricted_master
 from convexstruct.families.structured_svm.solvers.example_blocks import ExampleBlock
 from convexstruct.inference.differences import Marginals
 
@@ -91,7 +91,7 @@ def hmm() -> GenerativeMargin:
 @pytest.mark.parametrize(
     "solver",
     [
-        TemperedPools(steps=10_000), BlockFrankWolfe(), DualCoordinateAscent(), ExponentiatedGradient(groups=5),
+        ColumnGeneration(steps=10_000), BlockFrankWolfe(), DualCoordinateAscent(), ExponentiatedGradient(groups=5),
         NSlack(), OneSlack(), Subgradient(), Perceptron(passes=10_000), Mira(passes=10_000),
     ],
     ids=lambda solver: type(solver).__name__,
@@ -177,9 +177,9 @@ def test_before_the_first_iterate_the_trivial_point_is_returned_with_its_certifi
 
 
 def test_the_interior_point_method_of_the_pools_asks_at_each_step() -> None:
-    columns = pool_qp.PoolColumns(np.zeros((2, 1)), np.array([0.0, 1.0]), np.zeros(2, dtype=np.intp), None)
+    columns = restricted_master.PoolColumns(np.zeros((2, 1)), np.array([0.0, 1.0]), np.zeros(2, dtype=np.intp), None)
     with deadline.within(0.0), pytest.raises(deadline.DeadlinePassed):
-        pool_qp.solve_pools(columns, np.ones(1), 1.0, np.zeros(1), 0.0)
+        restricted_master.solve_pools(columns, np.ones(1), 1.0, np.zeros(1), 0.0)
 
 
 def test_of_two_deadlines_the_earlier_holds_and_each_ends_with_its_block() -> None:

@@ -6,6 +6,7 @@ from convexstruct.core.registry import Family, System, register
 from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.block_frank_wolfe import BlockFrankWolfe
+from convexstruct.families.structured_svm.solvers.column_generation.column_generation import ColumnGeneration, by_blocks
 from convexstruct.families.structured_svm.solvers.dual_coordinate_ascent import DualCoordinateAscent
 from convexstruct.families.structured_svm.solvers.excessive_gap import ExcessiveGap
 from convexstruct.families.structured_svm.solvers.exponentiated_gradient import ExponentiatedGradient
@@ -15,12 +16,12 @@ from convexstruct.families.structured_svm.solvers.one_slack import OneSlack
 from convexstruct.families.structured_svm.solvers.perceptron import Perceptron
 from convexstruct.families.structured_svm.solvers.relaxed_margin import RelaxedMargin
 from convexstruct.families.structured_svm.solvers.subgradient import Subgradient
-from convexstruct.families.structured_svm.solvers.tempered_pools import TemperedPools, by_blocks
 from convexstruct.tolerances import Profile
 
 __all__ = [
     "FAMILY",
     "BlockFrankWolfe",
+    "ColumnGeneration",
     "DualCoordinateAscent",
     "ExcessiveGap",
     "ExponentiatedGradient",
@@ -32,23 +33,22 @@ __all__ = [
     "RelaxedMargin",
     "StructuredSVM",
     "Subgradient",
-    "TemperedPools",
 ]
 
 
 #: The solvers that need nothing of a problem but the most violated labellings.
-WITH_ANY_ORACLE = (BlockFrankWolfe, NSlack, OneSlack, Subgradient, TemperedPools)
+WITH_ANY_ORACLE = (BlockFrankWolfe, NSlack, OneSlack, Subgradient, ColumnGeneration)
 
 
 def best(problem: StructuredSVM | OracleSVM, wanted: Profile) -> tuple[Solver, str]:
-    """The default solver and the reason for it: `RelaxedMargin` over the local polytope, else `TemperedPools`."""
+    """The default solver and the reason for it: `RelaxedMargin` over the local polytope, else `ColumnGeneration`."""
     if isinstance(problem, OracleSVM):
-        return TemperedPools(), "exact pools of the labellings that the oracle finds"
+        return ColumnGeneration(), "exact pools of the labellings that the oracle finds"
     if problem.oracle.relaxed:
         return RelaxedMargin(), "over the local polytope: weights and shares of the trees in one smooth problem"
     if by_blocks(problem):
-        return TemperedPools(), "pools of labellings, a block of examples at a time"
-    return TemperedPools(), "smoothing to three digits, then exact pools of labellings"
+        return ColumnGeneration(), "pools of labellings, an example at a time"
+    return ColumnGeneration(), "pools of labellings, and a restricted master"
 
 
 FAMILY = register(
@@ -67,7 +67,7 @@ FAMILY = register(
             Perceptron,
             RelaxedMargin,
             Subgradient,
-            TemperedPools,
+            ColumnGeneration,
         ),
         best=best,
         systems=(

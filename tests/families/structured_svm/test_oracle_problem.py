@@ -35,7 +35,7 @@ from tests.models.structured_svm.instances import svm
 from tests.reference import optimum
 
 KINDS = {"ranking": (ranking, marks), "matching": (matching, permutations), "ilp": (summary, marks)}
-SERVING = [solvers.NSlack(), solvers.NSlack(block=2), solvers.OneSlack(), solvers.TemperedPools()]
+SERVING = [solvers.NSlack(), solvers.NSlack(block=2), solvers.OneSlack(), solvers.ColumnGeneration()]
 SLOW = [
     solvers.BlockFrankWolfe(),
     solvers.BlockFrankWolfe(block=1),

@@ -29,8 +29,8 @@ from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, read_options, seed
 from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
-from convexstruct.families.structured_svm.solvers.labelling_pools import LabellingPools
-from convexstruct.families.structured_svm.solvers.pool_qp import EXACT_GAP
+from convexstruct.families.structured_svm.solvers.column_generation.pools import LabellingPools
+from convexstruct.families.structured_svm.solvers.column_generation.restricted_master import EXACT_GAP
 from convexstruct.rounding import EPS
 
 #: Sweeps end once the gap of the problem restricted to the pools is below this share of the whole problem's gap: new

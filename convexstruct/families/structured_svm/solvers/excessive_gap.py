@@ -67,9 +67,9 @@ class ExcessiveGap:
             If the problem is not on chains, or not of margin scaling with node losses.
         """
         if problem.scaling != "margin" or problem.loss.zero_one:
-            raise ValueError("ExcessiveGap needs margin scaling and node losses; use TemperedPools")
+            raise ValueError("ExcessiveGap needs margin scaling and node losses; use ColumnGeneration")
         if not problem.features.is_chain:
-            raise ValueError("ExcessiveGap needs examples that are chains; use TemperedPools")
+            raise ValueError("ExcessiveGap needs examples that are chains; use ColumnGeneration")
         return _Run(problem, self.accuracy).rounds()
 
 

@@ -3,7 +3,7 @@ optimization"). From pools of the truth alone, w = 0:
 
     for each example   y = argmax_y E_i(y) - <w, df_i(y)>, or E_i(y) (1 - <w, df_i(y)>) under slack scaling;
                        if that is above xi_i + eps, add y to the pool of i
-    where some were added, w and xi <- optimum of the problem restricted to the pools   (`pool_qp`)
+    where some were added, w and xi <- optimum of the problem restricted to the pools   (`restricted_master`)
     until a pass adds nothing: then P(w) - p* <= eps sum_i c_i
 
 with c_i = C omega_i. The restricted problem bounds p* from below, and its multipliers are the dual witness.
@@ -36,9 +36,9 @@ from convexstruct.core.options import at_least, or_none, positive, read_options
 from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.problem import StructuredSVM
+from convexstruct.families.structured_svm.solvers.column_generation.pools import LabellingPools
+from convexstruct.families.structured_svm.solvers.column_generation.restricted_master import EXACT_GAP, solve_pools
 from convexstruct.families.structured_svm.solvers.example_blocks import ExampleBlock, example_blocks, starting_w
-from convexstruct.families.structured_svm.solvers.labelling_pools import LabellingPools
-from convexstruct.families.structured_svm.solvers.pool_qp import EXACT_GAP, solve_pools
 from convexstruct.tolerances import HIGH
 from convexstruct.validation.arguments import number
 

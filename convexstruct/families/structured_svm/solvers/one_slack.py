@@ -39,12 +39,16 @@ from convexstruct.core.options import at_least, positive, read_options
 from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.problem import StructuredSVM
+from convexstruct.families.structured_svm.solvers.column_generation.restricted_master import (
+    EXACT_GAP,
+    PoolColumns,
+    solve_pools,
+)
 from convexstruct.families.structured_svm.solvers.example_blocks import starting_w
-from convexstruct.families.structured_svm.solvers.pool_qp import EXACT_GAP, PoolColumns, solve_pools
 from convexstruct.tolerances import HIGH, ROUNDING
 
 #: The run ends after so many cuts in a row that did not raise the dual value: rounding then hides what more could be
-#: gained. After one such cut the next often does: with C = 100 and 1000 the run else ends at gaps of 3e-6 to 3e-5.
+#: gained. After one such cut the next often does.
 PATIENCE = 3
 #: The violation of a cut from the cache, less xi, must exceed this share of that of the oracle's last cut.
 CACHED_SHARE = 0.5

@@ -3,7 +3,7 @@ r"""Training over the local polytope, jointly over weights and shares: the defau
 The maximum over the local polytope is a minimum over how node scores are shared out among forests
 (`convexstruct.inference.forests`), so the relaxed problem is one joint minimisation over w and shares, with one
 forward-backward a tree (after the convex dual of Meshi, Sontag, Jaakkola, Globerson 2010 and of Hazan, Urtasun 2010,
-with trees in place of edges). Stages of an entropic proximal point method, as in `solvers.tempered_pools`:
+with trees in place of edges). Stages of an entropic proximal point method, as in `column_generation.tempering`:
 minimise by L-BFGS
 
     F(w, shares) = lam/2 |w|^2 + sum_i c_i { tau sum over trees ln sum_y q(y) e^{score(y) / tau} - <w, f(x_i, y_i)> };

@@ -10,7 +10,7 @@ from convexstruct.core.experiment import Result
 from convexstruct.families.structured_svm.experiments import cutting_planes
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers import n_slack, one_slack
-from convexstruct.families.structured_svm.solvers.pool_qp import PoolColumns, solve_pools
+from convexstruct.families.structured_svm.solvers.column_generation.restricted_master import PoolColumns, solve_pools
 from convexstruct.marginals.pairwise_enumeration import enumerate_pairwise
 from convexstruct.tolerances import HIGH, ROUNDING
 

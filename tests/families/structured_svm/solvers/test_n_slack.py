@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
-from convexstruct.families.structured_svm.solvers import n_slack, pool_qp
+from convexstruct.families.structured_svm.solvers import n_slack
+from convexstruct.families.structured_svm.solvers.column_generation import restricted_master
 from convexstruct.families.structured_svm.solvers.n_slack import NSlack
 from convexstruct.tolerances import HIGH, LOW
 from tests.families.structured_svm.solvers.references import holds, optimum, radius, reference
@@ -38,7 +39,7 @@ def test_the_labellings_added_stay_below_the_bound(
     options: dict[str, Any] = {"C_mean": scale} if seed % 2 else {"lam": scale}
     problem = svm(seed, (1, 2, 3), 2, scaling=scaling, loss=loss, weighted=weighted, **options)
     sizes: list[int] = []
-    solved = pool_qp.solve_pools
+    solved = restricted_master.solve_pools
 
     def counted(columns: Any, *rest: Any) -> Any:
         sizes.append(len(columns.b))
@@ -88,7 +89,7 @@ def test_what_is_not_violated_by_more_than_eps_is_not_added(monkeypatch: pytest.
 
     def seen(columns: Any, *rest: Any) -> Any:
         sizes.append(len(columns.b))
-        return pool_qp.solve_pools(columns, *rest)
+        return restricted_master.solve_pools(columns, *rest)
 
     monkeypatch.setattr(n_slack, "solve_pools", seen)
     list(NSlack(eps=2.5).iterate(problem))  # at w = 0 the violations are the lengths

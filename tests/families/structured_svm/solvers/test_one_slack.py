@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.structured_svm.solvers import one_slack
+from convexstruct.families.structured_svm.solvers.column_generation.restricted_master import solve_pools
 from convexstruct.families.structured_svm.solvers.one_slack import OneSlack
-from convexstruct.families.structured_svm.solvers.pool_qp import solve_pools
 from convexstruct.tolerances import HIGH, LOW
 from tests.families.structured_svm.solvers.references import holds, optimum, radius, reference
 from tests.models.structured_svm.instances import INSTANCES, svm

@@ -14,8 +14,8 @@ from convexstruct.arrays import Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.structured_svm.problem import StructuredSVM
+from convexstruct.families.structured_svm.solvers.column_generation.column_generation import ColumnGeneration
 from convexstruct.families.structured_svm.solvers.perceptron import Perceptron
-from convexstruct.families.structured_svm.solvers.tempered_pools import TemperedPools
 from convexstruct.marginals.pairwise_enumeration import enumerate_pairwise
 from convexstruct.models.structured_svm.enumerated import n_slack
 from convexstruct.tolerances import LOW, ROUNDING
@@ -40,7 +40,7 @@ def margin(problem: StructuredSVM, u: Any) -> float:
 @given(st.integers(0, 10_000), st.sampled_from([1, 2]))
 def test_the_updates_stay_below_novikoffs_bound(seed: int, n_labels: int) -> None:
     problem = svm(seed, (1, 2, 3, 2), n_labels + 1, n_features=6, noise=0.1, C=1e3)
-    u = solve(problem, TemperedPools(), tol=LOW).point["w"]  # any u that separates will do
+    u = solve(problem, ColumnGeneration(), tol=LOW).point["w"]  # any u that separates will do
     found = margin(problem, u)
     if found <= 0:
         return
@@ -53,7 +53,7 @@ def test_the_updates_stay_below_novikoffs_bound(seed: int, n_labels: int) -> Non
 
 def test_the_bound_was_put_to_the_test() -> None:
     problem = svm(3, (1, 2, 3, 2), 2, n_features=6, noise=0.1, C=1e3)
-    assert margin(problem, solve(problem, TemperedPools(), tol=LOW).point["w"]) > 0
+    assert margin(problem, solve(problem, ColumnGeneration(), tol=LOW).point["w"]) > 0
     assert next(Perceptron().walk(problem, np.zeros(problem.dimension))).mistakes > 0
 
 

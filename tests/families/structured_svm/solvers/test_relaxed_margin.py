@@ -9,8 +9,8 @@ from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.registry import choose
 from convexstruct.families.structured_svm.problem import StructuredSVM
+from convexstruct.families.structured_svm.solvers.column_generation.column_generation import ColumnGeneration
 from convexstruct.families.structured_svm.solvers.relaxed_margin import RelaxedMargin
-from convexstruct.families.structured_svm.solvers.tempered_pools import TemperedPools
 from convexstruct.inference.forests import forests
 from convexstruct.models.structured_svm.max_margin_markov import local_relaxation
 from convexstruct.oracles.loopy.linear_relaxation import linear_relaxation
@@ -57,7 +57,7 @@ def test_weights_of_an_associative_network_stay_non_negative() -> None:
 
 
 def test_the_relaxed_optimum_lies_above_the_exact_one_and_meets_it_on_forests() -> None:
-    relaxed, exact = solve(problem(1), tol=LOW), solve(problem(1, "exact"), TemperedPools(), tol=LOW)
+    relaxed, exact = solve(problem(1), tol=LOW), solve(problem(1, "exact"), ColumnGeneration(), tol=LOW)
     assert relaxed.primal >= exact.lower_bound
     rng = np.random.default_rng(2)
     data = [rng.normal(size=(n, 2)) for n in (4, 1)], [rng.integers(0, 3, n) for n in (4, 1)]

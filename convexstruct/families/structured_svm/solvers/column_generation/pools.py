@@ -10,7 +10,7 @@ from convexstruct.arrays import Flags, Labels, Point, Vector
 from convexstruct.core.mixtures import label_type, of_single_labellings
 from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.problem import StructuredSVM
-from convexstruct.families.structured_svm.solvers.pool_qp import PoolColumns
+from convexstruct.families.structured_svm.solvers.column_generation.restricted_master import PoolColumns
 
 #: Columns are held densely where more than this share of their entries is not zero.
 DENSE_SHARE = 0.15

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from convexstruct.families.structured_svm.solvers import labelling_pools
-from convexstruct.families.structured_svm.solvers.labelling_pools import LabellingPools
+from convexstruct.families.structured_svm.solvers.column_generation import pools as labelling_pools
+from convexstruct.families.structured_svm.solvers.column_generation.pools import LabellingPools
 from convexstruct.tolerances import ROUNDING
 from tests.models.structured_svm.instances import INSTANCES, svm
 

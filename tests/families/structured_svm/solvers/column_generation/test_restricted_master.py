@@ -14,8 +14,12 @@ from numpy.typing import NDArray
 
 from convexstruct.arrays import Vector
 from convexstruct.deadline import DeadlinePassed, within
-from convexstruct.families.structured_svm.solvers import pool_qp
-from convexstruct.families.structured_svm.solvers.pool_qp import PoolColumns, PoolSolution, solve_pools
+from convexstruct.families.structured_svm.solvers.column_generation import restricted_master
+from convexstruct.families.structured_svm.solvers.column_generation.restricted_master import (
+    PoolColumns,
+    PoolSolution,
+    solve_pools,
+)
 from convexstruct.tolerances import HIGH, ROUNDING
 
 
@@ -166,8 +170,10 @@ def test_the_forms_of_the_newton_system_are_one_system() -> None:
     steps = []
     for gram in (None, pools.a @ pools.a.T):
         columns = PoolColumns(pools.a, pools.b, pools.owner, gram)
-        at = pool_qp._near(columns, pools.c, pools.w, start, none, 1e-3)
-        steps.append(pool_qp._Newton(columns, pools.c, pools.lam, start, none, at).direction(at.alpha * at.s, at.z))
+        at = restricted_master._near(columns, pools.c, pools.w, start, none, 1e-3)
+        steps.append(
+            restricted_master._Newton(columns, pools.c, pools.lam, start, none, at).direction(at.alpha * at.s, at.z)
+        )
     for name in ("w", "xi", "s", "alpha"):
         one, two = (getattr(step, name) for step in steps)
         np.testing.assert_allclose(one, two, atol=1e-6 * float(np.abs(one).max()))
@@ -196,7 +202,7 @@ def test_a_gap_that_rounding_does_not_allow_ends_once_nothing_improves(monkeypat
     columns = PoolColumns(pools.a, pools.b, pools.owner)
     found = solve_pools(columns, pools.c, pools.lam, pools.w, -pools.size, pools.nonnegative)
     assert found.primal - found.bound <= HIGH.gap * pools.size
-    monkeypatch.setattr(pool_qp, "PATIENCE", 10**9)
+    monkeypatch.setattr(restricted_master, "PATIENCE", 10**9)
     with within(0.5), pytest.raises(DeadlinePassed):
         solve_pools(columns, pools.c, pools.lam, pools.w, -pools.size, pools.nonnegative)
 

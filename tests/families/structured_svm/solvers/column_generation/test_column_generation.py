@@ -14,9 +14,9 @@ from convexstruct.core.registry import choose
 from convexstruct.core.solution import Status
 from convexstruct.datasets import random_chains, random_trees
 from convexstruct.families.structured_svm.problem import StructuredSVM
-from convexstruct.families.structured_svm.solvers import pool_qp, tempered_pools
-from convexstruct.families.structured_svm.solvers.components import by_component, witness_of_whole
-from convexstruct.families.structured_svm.solvers.tempered_pools import TemperedPools
+from convexstruct.families.structured_svm.solvers.column_generation import column_generation, restricted_master
+from convexstruct.families.structured_svm.solvers.column_generation.column_generation import ColumnGeneration
+from convexstruct.families.structured_svm.solvers.column_generation.components import by_component, witness_of_whole
 from convexstruct.models.structured_svm.enumerated import n_slack
 from convexstruct.models.structured_svm.max_margin_markov import marginals
 from convexstruct.tolerances import HIGH, LOW, MID, ROUNDING
@@ -52,9 +52,9 @@ def test_pools_solved_no_more_exactly_than_a_share_end_at_that_share(monkeypatch
     """`EXACT_GAP`: where no labelling is new, the run ends once the gap over the pools is below it."""
     data = random_chains(10, 6, 3, 8, seed=1)
     problem = StructuredSVM.read(data.node_features, data.labels_each, 3, beta=1.0)
-    assert solve(problem, TemperedPools(), tol=1e-9).status is Status.OPTIMAL
-    monkeypatch.setattr(tempered_pools, "EXACT_GAP", 1e-6)
-    rough = solve(problem, TemperedPools(), tol=1e-9)
+    assert solve(problem, ColumnGeneration(), tol=1e-9).status is Status.OPTIMAL
+    monkeypatch.setattr(column_generation, "EXACT_GAP", 1e-6)
+    rough = solve(problem, ColumnGeneration(), tol=1e-9)
     assert rough.status is not Status.OPTIMAL
     assert 1e-9 < rough.gap < 1e-6
 
@@ -107,7 +107,7 @@ def test_more_parameters_than_columns_goes_by_the_columns() -> None:
     problem = StructuredSVM.read(features, labels, 3, C=1.0)
     solution = solve(problem)
     assert solution.status.solved
-    other = solve(problem, TemperedPools(switch=0.5, samples=0))
+    other = solve(problem, ColumnGeneration(switch=0.5, samples=0))
     assert solution.primal == pytest.approx(other.primal, abs=HIGH.gap)  # gaps are relative to 1 at least
 
 
@@ -173,19 +173,19 @@ def test_nothing_is_taken_apart_where_the_loss_or_the_scaling_holds_it_together(
 
 
 def test_it_is_chosen() -> None:
-    assert isinstance(choose(random_problem(0), MID)[0], TemperedPools)
+    assert isinstance(choose(random_problem(0), MID)[0], ColumnGeneration)
 
 
 def test_a_restricted_problem_that_ends_at_rounding_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """If the QP cannot be solved to its tolerance and no labelling is left to add, repeating it would never end."""
     problem = random_problem(10)
-    solved = pool_qp.solve_pools
+    solved = restricted_master.solve_pools
 
-    def short_of_it(*given: Any) -> pool_qp.PoolSolution:
+    def short_of_it(*given: Any) -> restricted_master.PoolSolution:
         found = solved(*given)
         return dataclasses.replace(found, bound=found.bound - 1e-2 * abs(found.primal))
 
-    monkeypatch.setattr(tempered_pools, "solve_pools", short_of_it)
+    monkeypatch.setattr(column_generation, "solve_pools", short_of_it)
     solution = solve(problem, max_iterations=500)
     assert solution.status is Status.STALLED
 

@@ -1,0 +1,1 @@
+"""Column generation: pools of labellings, a restricted master, and what begins them."""

@@ -1,0 +1,242 @@
+r"""Column generation over pools of labellings: the default solver for structural SVMs. Ours, from known parts.
+
+**Pools.** Each example has a pool of labellings. The problem restricted to the pools is solved (`restricted_master`),
+its dual point is also one of the whole problem, and the most violated labellings at its w are added, until none of them
+is new.
+
+**The start.** Where sums over labellings cost no more than exact pools, `tempering` comes first: its last most violated
+labellings, and samples of its distributions, are the first pools. It ends at the gap `switch`, the earlier the cheaper
+the pools are. Examples of several components are split first (`components`).
+
+**The restricted master** is solved exactly, by an interior point method, where a Newton step takes at most `STEP_WORK`
+multiplications or there are more columns than weights. Else by ascent, an example at a time (`blocks`). The ascent
+begins at once where data are wide and sparse and exact pools dear: there L-BFGS makes hardly any progress, since some
+features are very frequent and others very rare; and where the scaling or the loss has no sums and pools are dearer yet.
+Each hands over to the other once: exact pools where their columns have become too many, the ascent where it has ended,
+or after `BLOCK_ROUNDS` rounds, if its labellings are few enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from convexstruct.arrays import Labels, Vector
+from convexstruct.core.certificates import magnitude
+from convexstruct.core.iterate import Iterate
+from convexstruct.core.options import at_least, or_none, positive, read_options, seed, share
+from convexstruct.core.solution import Solution
+from convexstruct.families.structured_svm.oracle_problem import OracleSVM
+from convexstruct.families.structured_svm.problem import StructuredSVM
+from convexstruct.families.structured_svm.solvers.column_generation.blocks import Ascent, ascend
+from convexstruct.families.structured_svm.solvers.column_generation.components import by_component, witness_of_whole
+from convexstruct.families.structured_svm.solvers.column_generation.pools import LabellingPools
+from convexstruct.families.structured_svm.solvers.column_generation.restricted_master import EXACT_GAP, solve_pools
+from convexstruct.families.structured_svm.solvers.column_generation.tempering import Schedule, Temper
+from convexstruct.families.structured_svm.solvers.example_blocks import starting_w
+from convexstruct.inference.exact import TreeInference
+
+#: The problem restricted to the pools is solved to this share of the remaining gap: the next labellings change it
+#: anyway.
+INNER_SHARE = 0.1
+#: Exact pools are cheap if a Newton step with `CHEAP_COLUMNS` labellings an example takes fewer multiplications; a
+#: round takes about 15 such steps, and a second.
+CHEAP_WORK, CHEAP_COLUMNS = 1.3e9, 8
+#: The gap at which tempering ends: where pools are cheap and nodes at most `FEW_NODES`, where they are cheap, else.
+SWITCHES, FEW_NODES = (3e-2, 3e-3, 3e-4), 1000
+#: Above so many multiplications the ascent begins where the scaling or the loss has no sums over labellings.
+DEAR_WORK = 2e10
+#: After so many rounds of the ascent exact pools take over if a Newton step over its labellings takes at most
+#: `STEP_WORK` multiplications: a thousand labellings, a second a round. Where features differ much in size the ascent
+#: needs them.
+BLOCK_ROUNDS, STEP_WORK = 200, 1e9
+
+
+@dataclass(frozen=True)
+class ColumnGeneration:
+    """Options.
+
+    temperature : tau of the first stage of tempering, in units of the largest node loss. shrink : its factor from stage
+        to stage.
+    steps : the most L-BFGS steps of a stage; more after poor stages. stages : the most stages, 0 for no tempering.
+    switch : the relative gap at which tempering ends; None: by the size of the problem (`SWITCHES`).
+    samples : labellings drawn from q for the first pools.
+    seed : of the samples, and of the order of examples.
+    """
+
+    temperature: float = 0.25
+    shrink: float = 0.8
+    steps: int = 20
+    stages: int = 40
+    switch: float | None = None
+    samples: int = 8
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        read_options(
+            self,
+            temperature=positive,
+            shrink=share,
+            steps=at_least(1),
+            stages=at_least(0),
+            switch=or_none(positive),
+            samples=at_least(0),
+            seed=seed,
+        )
+
+    def iterate(self, problem: StructuredSVM | OracleSVM, start: Solution | None = None) -> Iterator[Iterate]:
+        """One iterate at the first w, one a stage and one a round of the pools; the run ends where no labelling is
+        violated beyond rounding. An `OracleSVM` is solved by the pools alone. Of ``start`` w is used, and without
+        tempering the labellings of its witness too.
+
+        Raises
+        ------
+        ValueError
+            If the w of ``start`` does not fit the problem.
+        """
+        if isinstance(problem, OracleSVM):
+            yield from self._pooled(problem, start)
+            return
+        parts = by_component(problem)
+        if parts is None:
+            yield from self._whole(problem, start)
+            return
+        for iterate in self._whole(parts, start):
+            witness = iterate.dual_point
+            assert witness is not None
+            point = witness() if callable(witness) else witness
+            yield replace(iterate, dual_point=witness_of_whole(problem, parts, point))
+
+    def _whole(self, problem: StructuredSVM, start: Solution | None) -> Iterator[Iterate]:
+        work = pool_work(problem)
+        if by_blocks(problem):
+            run = Ascent(problem, np.random.default_rng(self.seed))
+            if start is not None:
+                run.adopt(start.dual_point or {})
+            yield from blocks_then_pools(run, starting_w(problem, start), start is not None)
+            return
+        cheap = work <= CHEAP_WORK
+        if not (self.stages and tempered(problem, cheap)):
+            yield from self._pooled(problem, start)
+            return
+        switch = self.switch or SWITCHES[0 if cheap and problem.features.n_nodes <= FEW_NODES else 1 if cheap else 2]
+        schedule = Schedule(self.temperature, self.shrink, self.steps, self.stages, switch, patient=not cheap)
+        temper = Temper(schedule, problem, start)
+        yield temper.shown()
+        seen: list[Labels] = [temper.labels]
+        while not temper.finished:
+            temper.stage()
+            seen = [*seen[-3:], temper.labels]
+            yield temper.shown()
+        pools, rng = LabellingPools(problem), np.random.default_rng(self.seed)
+        for labels in [*seen, *temper.samples(self.samples, rng)]:
+            pools.add(labels)
+        yield from self._finish(problem, pools, temper.best_w, temper.best, temper.calls)
+
+    def _pooled(self, problem: StructuredSVM | OracleSVM, start: Solution | None) -> Iterator[Iterate]:
+        """The pools alone, from the labellings of ``start`` and those violated at its w."""
+        pools, w = LabellingPools(problem), starting_w(problem, start)
+        found = problem.most_violated(w)
+        pools.add(found.labels)
+        if start is not None:
+            pools.adopt(start.dual_point or {})
+        yield from self._finish(problem, pools, w, found.value, 1)
+
+    def _finish(
+        self, problem: StructuredSVM | OracleSVM, pools: LabellingPools, w: Vector, best: float, calls: int
+    ) -> Iterator[Iterate]:
+        """`finish`, and the ascent where the columns become too many."""
+        if not (isinstance(problem, StructuredSVM) and ascends(problem)):
+            yield from finish(problem, pools, w, best, calls)
+            return
+        run: Ascent | None = None
+        for iterate in finish(problem, pools, w, best, calls):
+            yield iterate
+            best, w = min((best, w), (iterate.primal, iterate.point["w"]), key=lambda pair: pair[0])
+            columns = pools.n_columns
+            if not iterate.done and columns < problem.dimension and step_work(problem, columns) > STEP_WORK:
+                assert isinstance(iterate.dual_point, dict)
+                run = Ascent(problem, np.random.default_rng(self.seed))
+                run.adopt(iterate.dual_point)
+                break
+        if run is not None:
+            yield from ascend(run, w, shown=False)
+
+
+def pool_work(problem: StructuredSVM) -> float:
+    """Multiplications of a Newton step with `CHEAP_COLUMNS` labellings an example."""
+    columns, d = CHEAP_COLUMNS * problem.n_examples, problem.dimension
+    return columns * float(d) * min(columns, d)
+
+
+def step_work(problem: StructuredSVM, columns: int) -> float:
+    """Multiplications of a Newton step over so many labellings, whose Gram matrix is there."""
+    return float(columns) ** 2 * min(columns, problem.dimension)
+
+
+def ascends(problem: StructuredSVM) -> bool:
+    """Whether the ascent serves: it needs exact best labellings, and no weight that must be >= 0."""
+    return problem.oracle.exact and not problem.features.associative
+
+
+def tempered(problem: StructuredSVM, cheap: bool) -> bool:
+    """Whether sums over labellings are there, and cost less than pools: on junction trees they go through all
+    labellings of a clique, as often as tempering has steps."""
+    return problem.oracle.summable and not (cheap and isinstance(problem.oracle, TreeInference))
+
+
+def by_blocks(problem: StructuredSVM) -> bool:
+    """Whether the ascent comes first: exact pools are dear, and columns have few of all weights and few of another's;
+    or there are no sums over labellings, and pools are dearer yet."""
+    work, sums = pool_work(problem), problem.scaling == "margin" and not problem.loss.zero_one
+    sparse = sp.issparse(problem.features.node_features) and problem.dimension > problem.features.n_nodes
+    return ascends(problem) and ((work > CHEAP_WORK and sparse) or (work > DEAR_WORK and not sums))
+
+
+def blocks_then_pools(run: Ascent, w: Vector, shown: bool) -> Iterator[Iterate]:
+    """The ascent; after `BLOCK_ROUNDS` rounds or at its end the pools take over, from its labellings, if a Newton step
+    over these takes at most `STEP_WORK` multiplications."""
+    problem, best = run.problem, np.inf
+    for rounds, iterate in enumerate(ascend(run, w, shown), start=1):
+        if iterate.primal < best:
+            best, w = iterate.primal, iterate.point["w"]
+        if rounds == BLOCK_ROUNDS or iterate.done:
+            witness = iterate.dual_point
+            assert callable(witness)
+            point = witness()
+            if step_work(problem, problem.n_examples + int(np.count_nonzero(point["label_shares"]))) <= STEP_WORK:
+                yield replace(iterate, done=False)
+                pools = LabellingPools(problem)
+                pools.adopt(point)
+                yield from finish(problem, pools, w, best, iterate.oracle_calls)
+                return
+        yield iterate
+
+
+def finish(
+    problem: StructuredSVM | OracleSVM, pools: LabellingPools, w: Vector, best: float, calls: int
+) -> Iterator[Iterate]:
+    """Solve over the pools and add the most violated labellings, until none is new; yields one iterate a round.
+
+    ``best`` is the primal value at ``w``.
+    """
+    bound = -np.inf
+    while True:
+        gap = best - max(bound, 0.0)
+        tolerance = INNER_SHARE * gap
+        solved = solve_pools(pools.columns(), problem.ceiling, problem.lam, w, tolerance, problem.features.nonnegative)
+        w = problem.project(solved.w)
+        found = problem.most_violated(w)
+        calls += 1
+        witness = pools.witness(solved.alpha)
+        bound = max(bound, solved.bound)
+        best = min(best, found.value)
+        added = pools.add(found.labels, found.violation > 0)
+        inner, end = solved.primal - solved.bound, EXACT_GAP * magnitude(problem, best)
+        exhausted = added == 0 and (inner <= end or inner > tolerance)  # solved, or as well as rounding allows
+        yield Iterate({"w": w}, witness, found.value, solved.bound, calls, done=exhausted)
+        if exhausted:
+            return

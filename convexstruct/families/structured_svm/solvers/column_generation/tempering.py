@@ -1,0 +1,148 @@
+r"""Tempering: an entropic proximal point method on the dual of a structural SVM, the start of column generation.
+
+Labellings carry weights q_i(y) ~ exp(<Theta, f(x_i, y)> + B E_i(y)), at first uniform, and each stage minimises
+
+    F(w) = lam/2 |w|^2 + sum_i c_i {tau [ln Z_i(Theta + w/tau, B + 1/tau) - ln Z_i(Theta, B)] - <w, f(x_i, y_i)>}
+
+by L-BFGS, with one sum over all labellings an evaluation; then Theta += w / tau, B += 1 / tau, tau *= shrink. Every
+evaluation gives a lower bound, since the new q is a dual point. Unlike plain annealing (Theta = B = 0) the stages
+converge at temperatures at which F is still smooth.
+
+Slack scaling and the zero-one loss have no such sums over labellings: there the tempering works on margin scaling with
+the node losses, to find a start and first pools, and its bounds are not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import scipy.optimize
+
+from convexstruct import deadline
+from convexstruct.arrays import Labels, Point, Vector
+from convexstruct.core.certificates import magnitude
+from convexstruct.core.iterate import Iterate
+from convexstruct.core.solution import Solution
+from convexstruct.families.structured_svm.problem import StructuredSVM
+from convexstruct.families.structured_svm.solvers.example_blocks import starting_w
+
+#: A stage is poor if it leaves more than this share of the gap primal - lower bound. Exact stages leave about
+#: ``shrink``.
+POOR_SHARE = 0.9
+#: Stages without lower bounds, as under slack scaling, cannot be judged: so many are taken.
+UNJUDGED_STAGES = 6
+#: After a poor stage the pools take over if their rounds are cheap. Else the next stage has twice the L-BFGS steps, and
+#: they take over once a stage with so many times the steps of the first is poor.
+LONGEST_STAGE = 8
+
+
+class Schedule(NamedTuple):
+    """temperature, shrink, steps, stages : see `ColumnGeneration`. switch : the relative gap at which the stages end.
+    patient : whether a poor stage is followed by a longer one."""
+
+    temperature: float
+    shrink: float
+    steps: int
+    stages: int
+    switch: float
+    patient: bool
+
+
+class Temper:
+    """The state of the stages: the last w with P(w) and its most violated labels, the best w so far, and q by its
+    natural parameters Theta = ``theta`` and B = ``loss``."""
+
+    def __init__(self, schedule: Schedule, problem: StructuredSVM, start: Solution | None) -> None:
+        self.schedule, self.problem = schedule, problem
+        self.smooth = problem.scaling == "margin" and not problem.loss.zero_one
+        self.theta, self.loss = np.zeros(problem.dimension), 0.0
+        self.w = starting_w(problem, start)
+        self.tau = schedule.temperature * float(problem.loss.costs.max(initial=0.0))
+        found = problem.most_violated(self.w)
+        self.calls = 1
+        self.value, self.labels = found.value, found.labels
+        self.best, self.best_w = self.value, self.w
+        self.bound = 0.0
+        self._witness: tuple[Vector, float] | None = None
+        self._gap = np.inf
+        self.stages = 0
+        self._steps = schedule.steps
+        self.finished = self.tau <= 0 or not problem.oracle.summable  # the loss is 0, or the oracle has no sums
+
+    def stage(self) -> None:
+        """One stage of the entropic proximal point method."""
+        problem, features, tau, c = self.problem, self.problem.features, self.tau, self.problem.ceiling
+        costs = problem.loss.costs
+        node = features.node_scores(self.theta) + self.loss * costs
+        before = problem.oracle.sums(node, features.edge_scores(self.theta)).log_partition
+        new_loss = self.loss + 1.0 / tau
+        bound, at = self.bound, None
+
+        def objective(w: Vector) -> tuple[float, Vector]:
+            nonlocal bound, at
+            deadline.check()
+            theta = self.theta + w / tau
+            node = features.node_scores(theta) + new_loss * costs
+            sums = problem.oracle.sums(node, features.edge_scores(theta), c)
+            psi = problem.truth_joint - features.adjoint(sums.node, sums.edge)
+            if self.smooth:
+                value = problem.best_on_ray(psi, float((sums.node * costs).sum()))
+                if value > bound:
+                    bound, at = value, theta
+            rise = tau * float(c @ (sums.log_partition - before))
+            return 0.5 * problem.lam * float(w @ w) + rise - float(problem.truth_joint @ w), problem.lam * w - psi
+
+        box = None
+        if features.associative:
+            box = scipy.optimize.Bounds(np.where(features.nonnegative, 0.0, -np.inf), np.inf)
+        found = scipy.optimize.minimize(
+            objective, self.w, jac=True, method="L-BFGS-B", bounds=box,
+            options={"maxiter": self._steps, "ftol": 0.0, "gtol": 0.0},
+        )  # fmt: skip
+        self.w = problem.project(found.x)
+        self.theta, self.loss = self.theta + self.w / tau, new_loss
+        self.tau *= self.schedule.shrink
+        if at is not None:
+            self.bound, self._witness = bound, (at, new_loss)
+        worst = problem.most_violated(self.w)
+        self.calls += int(found.nfev) + 2
+        self.value, self.labels = worst.value, worst.labels
+        if self.value < self.best:
+            self.best, self.best_w = self.value, self.w
+        self.stages += 1
+        self._judge()
+
+    def _judge(self) -> None:
+        """Decide whether the stages end, and how many steps the next one has."""
+        gap = self.best - self.bound
+        poor = self.smooth and gap > POOR_SHARE * self._gap
+        most = LONGEST_STAGE * self.schedule.steps
+        stuck = (
+            poor and not (self.schedule.patient and self._steps < most)
+            if self.smooth
+            else self.stages >= UNJUDGED_STAGES
+        )
+        if poor:
+            self._steps = min(2 * self._steps, most)
+        near = gap <= self.schedule.switch * magnitude(self.problem, self.best)
+        self.finished = near or stuck or self.stages >= self.schedule.stages
+        self._gap = gap
+
+    def samples(self, many: int, rng: np.random.Generator) -> Iterator[Labels]:
+        """Labellings of all examples drawn from q."""
+        features = self.problem.features
+        node = features.node_scores(self.theta) + self.loss * self.problem.loss.costs
+        edge = features.edge_scores(self.theta)
+        for _ in range(many):
+            deadline.check()
+            yield self.problem.oracle.sample(node, edge, rng)
+
+    def shown(self) -> Iterate:
+        witness: Point | None = {"labels": np.zeros((0, self.problem.features.n_nodes), dtype=np.int64)}
+        if self._witness is not None:
+            theta, loss = self._witness
+            n = self.problem.n_examples
+            witness = {"gibbs": theta[None], "gibbs_loss": np.array([loss]), "gibbs_shares": np.ones((1, n))}
+        return Iterate({"w": self.w}, witness, self.value, self.bound, self.calls)
