@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product
-from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -257,23 +256,6 @@ def test_a_network_is_read_from_a_mapping_of_columns_whatever_its_nodes_are_call
     )
 
 
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ({"a": [0]}, "assignments has no column for the node 'b', wanted one for each node"),
-        ({"a": [0], "b": [1], "c": [0]}, "assignments has a column 'c', which is not a node of the graph"),
-        ({"a": [0, 1], "b": [1]}, r"assignments\['b'\] has shape \(1,\), wanted \(2,\): one value an example"),
-        ({"a": [0], "b": ["wet"]}, r"assignments\['b'\] holds strings, wanted whole numbers"),
-        ({"a": [0], "b": [2]}, r"assignments\[0\] gives node 'b' the value 2, wanted a whole number from 0 to 1"),
-    ],
-)
-def test_columns_that_do_not_fit_the_graph_are_refused(columns: dict[str, Any], message: str) -> None:
-    graph = nx.DiGraph()
-    graph.add_nodes_from(["a", "b"], states=2)
-    with pytest.raises(ValueError, match=message):
-        NetworkCounts.read(graph, columns, ["a"])
-
-
 def test_a_labelling_completes_the_assignments() -> None:
     features = many_sets(4)
     labels = random_labels(features.examples, np.random.default_rng(0))
@@ -305,3 +287,12 @@ def test_a_hidden_set_too_wide_for_a_table_is_refused() -> None:
         ValueError, match=r"tree width \d+ or more\) and 10+ joint labels, wanted at most 1000000: hide fewer"
     ):
         NetworkCounts.read(graph, np.zeros((1, 49), dtype=int), list(graph.nodes))
+
+
+def test_nodes_named_by_tuples_are_one_hidden_set_not_many() -> None:
+    graph = hmm_graph(2, 2, 2)
+    features = NetworkCounts.read(graph, np.zeros((2, 4), dtype=int), [("state", 1), ("state", 0)])
+    assert features.node.tolist() == [0, 1, 0, 1]
+    features = NetworkCounts.read(graph, np.zeros((2, 4), dtype=int), [[("state", 1)], [("state", 0), ("state", 1)]])
+    assert features.node.tolist() == [1, 0, 1]
+    assert features.example.tolist() == [0, 1, 1]

@@ -64,27 +64,3 @@ def test_the_loss_of_some_examples_is_theirs() -> None:
         part = loss.some(features.some([2, 0]), np.array([3, 4, 5, 0, 1], dtype=np.intp))
         y = np.array([2, 1, 0, 0, 2])
         np.testing.assert_allclose(part.of(y), loss.of(np.array([0, 2, 0, 2, 1, 0]))[[2, 0]])
-
-
-@pytest.mark.parametrize(
-    ("loss", "message"),
-    [
-        ("ring", "loss is 'ring', wanted 'hamming', 'zero_one', a cost matrix or a list of node costs"),
-        (None, r"loss is None, wanted \(2, 2\) costs"),
-        ([["a", "b"], ["c", "d"]], "loss holds strings, wanted real costs"),
-        (np.ones((3, 3)), r"loss has shape \(3, 3\), wanted \(2, 2\): cost\[true, predicted\]"),
-        ([[0, -1], [1, 0]], "loss holds -1, wanted costs of at least 0"),
-        ([[0, np.nan], [1, 0]], "loss contains NaN or infinity"),
-        ([[1, 1], [1, 0]], "loss of label 0 on itself is 1, wanted 0 on the truth"),
-        ([np.zeros((2, 2))], "loss has 1 entries, wanted 2: one table of costs an example"),
-        ([np.zeros((2, 2)), np.zeros((1, 3))], r"loss\[1\] has shape \(1, 3\), wanted \(1, 2\): a cost for each label"),
-        ([np.zeros((2, 2)), np.array([[-1.0, 0.0]])], r"loss\[1\] holds -1, wanted costs of at least 0"),
-        ([np.zeros((2, 2)), np.array([[np.inf, 0.0]])], r"loss\[1\] contains NaN or infinity, wanted finite costs"),
-        ([np.zeros((2, 2)), np.array([[0.0, 2.0]])], r"loss\[1\] is 2 on the truth, wanted 0 there"),
-        ([[["a", "b"]] * 2, np.zeros((1, 2))], r"loss\[0\] holds strings, wanted real costs"),
-    ],
-)
-def test_what_is_no_loss_is_refused_in_one_sentence(loss: Any, message: str) -> None:
-    features = read_pairwise(np.ones((3, 1)), [[0, 1], [1]])
-    with pytest.raises(ValueError, match=message):
-        read_loss(loss, features)

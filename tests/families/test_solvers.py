@@ -1,0 +1,140 @@
+"""What every registered solver does in a few rounds on its family's own cases, whatever its algorithm.
+
+A solver is run for a few rounds on every small case of its family that it takes; what it does not take it must refuse
+in one sentence. Reaching the optimum is the subject of `convexstruct verify` and of each solver's own tests.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import convexstruct as cs
+from convexstruct.core import registry
+from convexstruct.core.cases import Case
+from convexstruct.core.iterate import Iterate
+from convexstruct.core.solution import Solution, Status
+from convexstruct.tolerances import HIGH
+from convexstruct.verification.references import stored
+from tests.refusals import check_sentence
+
+#: Rounds of each run; some solvers end before.
+ROUNDS = 5
+#: Cases on which each solver is started again, and how many times wider its gap may be then.
+RESTARTS, STEP_BACK = 4, 1.5
+
+FAMILY = {solver: family for family in registry.families().values() for solver in family.solvers}
+each_solver = pytest.mark.parametrize("solver", FAMILY, ids=lambda solver: solver.__name__)
+
+
+class Run(NamedTuple):
+    """A few rounds on a case. value, accuracy : the case's stored optimum, NaN where there is none, and its error."""
+
+    case: Case
+    problem: Any
+    value: float
+    accuracy: float
+    iterates: list[Iterate]
+    solution: Solution
+
+
+@functools.cache
+def instances(family: str, quick: bool) -> list[tuple[Case, Any, float]]:
+    cases = [case for case in registry.families()[family].cases if case.quick is quick and case.open]
+    problems = [(case, case.build(0)) for case in cases]
+    references = [stored(case, problem) for case, problem in problems]
+    return [(*pair, math.nan if known is None else known.value) for pair, known in zip(problems, references)]
+
+
+@functools.cache
+def runs(solver: type) -> list[Run]:
+    """The solver on each small case that it takes; where it takes none, on the others."""
+    name = FAMILY[solver].name
+    small = [run for given in instances(name, True) if (run := few_rounds(solver, *given)) is not None]
+    return small or [run for given in instances(name, False) if (run := few_rounds(solver, *given)) is not None]
+
+
+def few_rounds(solver: type, case: Case, problem: Any, value: float) -> Run | None:
+    """None where the solver refuses the problem."""
+    iterates: list[Iterate] = []
+    try:
+        solution = cs.solve(
+            problem, solver(), max_iterations=ROUNDS, callback=lambda iterate, trace: iterates.append(iterate)
+        )
+    except ValueError as refusal:
+        check_sentence(refusal)
+        return None
+    return Run(case, problem, value, case.accuracy * max(1.0, abs(value)), iterates, solution)
+
+
+@each_solver
+def test_it_takes_a_case_of_its_family(solver: type) -> None:
+    assert runs(solver)
+
+
+@each_solver
+def test_what_it_claims_in_any_round_and_at_the_end_encloses_the_optimum(solver: type) -> None:
+    """An approximation (without a lower bound) claims nothing in its rounds, only its points have a value."""
+    for run in runs(solver):
+        bounds = [(run.solution.lower_bound, run.solution.primal)]
+        bounds += [(each.lower_bound, each.primal) for each in run.iterates if math.isfinite(each.lower_bound)]
+        for lower, primal in bounds:
+            assert not (lower > run.value + run.accuracy), run.case
+            assert not (primal < run.value - run.accuracy), run.case
+            assert not (lower > primal + run.accuracy), run.case
+
+
+@each_solver
+def test_bounds_never_loosen_and_no_number_is_nan(solver: type) -> None:
+    for run in runs(solver):
+        trace = run.solution.trace
+        for better, bound in ((np.less_equal, trace.primal), (np.greater_equal, trace.lower_bound)):
+            assert better(bound[1:], bound[:-1]).all(), run.case
+        for point in (run.solution.point, run.solution.dual_point or {}):
+            assert not any(np.isnan(np.asarray(value)).any() for value in point.values()), run.case
+
+
+@each_solver
+def test_limits_are_kept(solver: type) -> None:
+    """After no time at all the run returns a point and bounds that hold."""
+    for run in runs(solver):
+        assert 1 <= run.solution.iterations <= ROUNDS
+        assert (run.solution.status is not Status.ITERATION_LIMIT) or run.solution.iterations == ROUNDS
+    run = runs(solver)[0]
+    late = cs.solve(run.problem, solver(), tol=1e-15, time_limit=1e-9)
+    assert late.iterations <= 1
+    assert not (late.lower_bound > run.value + run.accuracy)
+    assert not (late.primal < run.value - run.accuracy)
+
+
+@each_solver
+def test_a_run_goes_on_from_its_solution(solver: type) -> None:
+    """What is optimal stays so. Stochastic methods may step back a little, and approximations have no gap."""
+    for run in runs(solver)[:RESTARTS]:
+        again = cs.solve(run.problem, solver(), start=run.solution, max_iterations=ROUNDS)
+        assert again.status is Status.OPTIMAL or run.solution.status is not Status.OPTIMAL, run.case
+        assert again.gap <= STEP_BACK * run.solution.gap + HIGH.gap, run.case
+
+
+@each_solver
+def test_a_problem_of_another_family_is_refused(solver: type) -> None:
+    other = next(family for name, family in registry.families().items() if name != FAMILY[solver].name)
+    with pytest.raises(ValueError, match="wanted a") as refusal:
+        cs.solve(other.cases[0].build(0), solver())
+    check_sentence(refusal.value)
+
+
+@each_solver
+def test_its_options_refuse_nonsense_and_show_themselves(solver: Any) -> None:
+    options = solver()
+    assert repr(options).startswith(f"{solver.__name__}(")
+    for field in dataclasses.fields(solver):
+        for value in (object(), "nonsense", math.nan, [[]], 3j):
+            with pytest.raises(ValueError, match=field.name) as refusal:
+                dataclasses.replace(options, **{field.name: value})
+            check_sentence(refusal.value)
