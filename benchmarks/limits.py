@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import convexstruct as cs
-from convexstruct.core.driver import GRACE_SECONDS, GRACE_SHARE
+from convexstruct.core.best_points import GRACE_SECONDS, GRACE_SHARE
 
 
 def hmm(scale: float) -> Any:

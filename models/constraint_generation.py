@@ -22,7 +22,8 @@ from typing import Any, Generic, TypeVar
 
 from convexstruct.arrays import Point
 from convexstruct.core.certificates import Problem, certify, least_unit, relative_gap
-from convexstruct.core.driver import OWN_GAP_SHARE, judged
+from convexstruct.core.driver import OWN_GAP_SHARE
+from convexstruct.core.judgement import judged
 from convexstruct.core.registry import check_family
 from convexstruct.core.solution import Solution, Status
 from convexstruct.core.trace import Trace

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from convexstruct import deadline
+from convexstruct.core.best_points import FIRST_TRY_SHARE, GRACE_SECONDS
 from convexstruct.core.certificates import certify
-from convexstruct.core.driver import FIRST_TRY_SHARE, GRACE_SECONDS, solve
+from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.gaussian_process import FunctionSpaceLBFGS, GaussianProcessSequences
 from convexstruct.families.generative_margin import EntropicProximal, GenerativeMargin, ProximalBundle, ProximalRSD

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from convexstruct.arrays import Point
-from convexstruct.core import driver
+from convexstruct.core import best_points
 from convexstruct.core.driver import solve
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Solution, Status
@@ -150,8 +150,8 @@ class Uncertified(Square):
 
 
 def test_a_second_ctrl_c_keeps_the_certificate_made_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "FIRST_CERTIFICATE", 0.0)
-    monkeypatch.setattr(driver, "CERTIFYING_SHARE", math.inf)
+    monkeypatch.setattr(best_points, "FIRST_CERTIFICATE", 0.0)
+    monkeypatch.setattr(best_points, "CERTIFYING_SHARE", math.inf)
     script: list[Iterate | BaseException] = [iterate(0.5, 0.5), iterate(0.25, 0.25), KeyboardInterrupt()]
     solution = solve(Uncertified(from_call=3), Scripted(script))
     assert solution.status is Status.INTERRUPTED

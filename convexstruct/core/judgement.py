@@ -1,0 +1,57 @@
+"""The status of a run that ended by itself, as its certificate has it: `judged`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from convexstruct.arrays import Point
+from convexstruct.core.certificates import Certificate, ExplainsRounding, Problem, certify
+from convexstruct.core.solution import Status
+from convexstruct.tolerances import Profile, upside_down
+
+
+def judged(
+    problem: Problem,
+    point: Point,
+    dual_point: Point | None,
+    certificate: Certificate,
+    wanted: Profile,
+    claimed: tuple[float, float] | None,
+    last: Point | Callable[[], Point] | None = None,
+) -> tuple[Status, str]:
+    """The status of a run that ended by itself, from its certificate, and a message with the reason.
+
+    claimed : the solver's own (lower bound, primal), if their gap was within the tolerance. last : the dual point of
+    the last iterate, whose rounding is examined too: ``dual_point`` may be that of the start, whose bound is poor but
+    has almost no rounding.
+    """
+    if wanted.met_by(certificate.gap, certificate.infeasibility):
+        return Status.OPTIMAL, ""
+    if certificate.infeasibility > wanted.feasibility:
+        worst = max(certificate.residuals, key=lambda name: certificate.residuals[name])
+        far = certificate.residuals[worst]
+        return Status.INACCURATE, f"the point is infeasible: {worst} by {far:.2g}, allowed {wanted.feasibility:.0e}"
+    if upside_down(certificate.gap):
+        found = f"lower bound {certificate.lower_bound:.10g} above the primal value {certificate.primal:.10g}"
+        return Status.INACCURATE, f"the certificate is upside down, so it proves nothing: {found}"
+    said = _lost(certificate, wanted)
+    if not said and claimed is None and last is not None and isinstance(problem, ExplainsRounding):
+        said = _lost(certify(problem, point, last() if callable(last) else last, wanted.floor), wanted)
+    if said:
+        reason = problem.rounding_reason(point, dual_point) if isinstance(problem, ExplainsRounding) else ""
+        return Status.ROUNDING, f"{said}; {reason}" if reason else said
+    if claimed is None:
+        return Status.STALLED, ""
+    return Status.INACCURATE, f"claimed {claimed[0]:.10g} <= optimum <= {claimed[1]:.10g}"
+
+
+def _lost(certificate: Certificate, wanted: Profile) -> str:
+    """A message if the rounding of the bounds exceeds the gap wanted or the sums of the lower bound overflow; else
+    ""."""
+    if certificate.rounding > wanted.gap:
+        return f"rounding may amount to {certificate.rounding:.1e} (relative), the gap wanted is {wanted.gap:.0e}"
+    off = certificate.dual_residuals.values()
+    if off and math.isfinite(max(off)) and certificate.lower_bound == -math.inf:
+        return "the sums of the lower bound overflow"
+    return ""
