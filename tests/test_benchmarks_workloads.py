@@ -221,7 +221,7 @@ def judged(run: Callable[..., Any], given: Any, told: Told, *more: Any) -> list[
 
 
 LATE: Told = {"": {"trouble": LEFT_OUT, "reached": {}}}
-STOPPED = {"value": math.nan, "gap": math.inf}
+STOPPED: dict[str, Any] = {"value": math.nan, "gap": math.inf}
 
 
 def peer(seconds: float, first: float = 1.0, name: str = "", ours: str = "fast default", **more: Any) -> Told:

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 
 import convexstruct as cs
-from convexstruct.core.registry import families
 from convexstruct.families.generative_margin import GenerativeMargin
 from convexstruct.graphs import chain_graph
 from convexstruct.verification.cases import select
+from tests.core.problems import KINDS
 
-KINDS = [kind for family in families().values() for kind in family.problems]
 CASES = select(None, quick=True)
 
 

@@ -22,7 +22,10 @@ from convexstruct.core.solution import Solution, Status
 from convexstruct.tolerances import HIGH
 from convexstruct.verification.references import stored
 from tests.refusals import check_sentence
+from tests.validation.test_arguments import Hostile
 
+#: What no option of any solver takes.
+NONSENSE: list[Any] = [object(), "nonsense", math.nan, math.inf, -3, 10**400, 3j, [], {}, [[]], np.ones(2), Hostile()]
 #: Rounds of each run; some solvers end before.
 ROUNDS = 5
 #: Cases on which each solver is started again, and how many times wider its gap may be then.
@@ -134,7 +137,7 @@ def test_its_options_refuse_nonsense_and_show_themselves(solver: Any) -> None:
     options = solver()
     assert repr(options).startswith(f"{solver.__name__}(")
     for field in dataclasses.fields(solver):
-        for value in (object(), "nonsense", math.nan, [[]], 3j):
+        for value in NONSENSE:
             with pytest.raises(ValueError, match=field.name) as refusal:
                 dataclasses.replace(options, **{field.name: value})
             check_sentence(refusal.value)

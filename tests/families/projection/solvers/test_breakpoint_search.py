@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import convexstruct as cs
 from convexstruct.arrays import Vector
-from convexstruct.core import driver
 from convexstruct.families.projection import box, rounding
 from convexstruct.families.projection.box import BoxProjection
 from convexstruct.families.projection.solvers import breakpoint_search
@@ -93,10 +92,7 @@ def test_weights_of_too_many_sizes_are_refused_in_one_sentence() -> None:
 
 
 @pytest.mark.parametrize(("kind", "arrays"), [("simplex", 1), ("bias", 2), ("weighted", 5)])
-def test_a_solve_needs_the_memory_of_its_answer_and_little_more(
-    kind: str, arrays: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(driver, "KEPT_MEMORY", 0)  # it is asked for and never touched: no memory, but it is traced
+def test_a_solve_needs_the_memory_of_its_answer_and_little_more(kind: str, arrays: int) -> None:
     n = 1_000_000
     rng = np.random.default_rng(0)
     m, s = rng.normal(size=n), rng.choice([-1.0, 1.0], size=n)
