@@ -7,16 +7,14 @@ import numpy as np
 from convexstruct.arrays import Matrix, Vector
 
 #: Numbers (1 MiB of them) in the working arrays of one block of chains, examples, cliques or samples, so that these
-#: stay in the cache. Without blocks best labellings and samples take up to five times as long; in blocks a sixteenth as
-#: large, up to 2.8 times, in NumPy's calls.
+#: stay in the cache; in much smaller blocks most of the time is that of NumPy's calls.
 BLOCK = 1 << 17
-#: Rows of up to so many entries go column by column; over longer ones NumPy's own maximum is faster (128 entries: by a
-#: factor of 2 to 4).
+#: Rows of up to so many entries go column by column; over longer ones NumPy's own maximum is faster.
 SHORT_ROW = 48
 
 
 def row_max(values: Matrix) -> Vector:
-    """The largest entry of each row, of short rows column by column: NumPy's maximum takes up to 30 times as long."""
+    """The largest entry of each row; of short rows column by column, which NumPy's own maximum is slow on."""
     if values.shape[1] > SHORT_ROW:
         return np.asarray(values.max(axis=1))
     top = values[:, 0].copy()

@@ -10,8 +10,7 @@ from convexstruct.tolerances import Profile
 
 __all__ = ["FAMILY", "LowRank", "ReducedADMM", "UnsupervisedMargin"]
 
-#: Number of rows from which `LowRank` is chosen: between 24 and 40 rows neither solver is faster on the whole, and at
-#: 80 rows ADMM alone takes twice as long.
+#: Number of rows from which `LowRank` is chosen; between 24 and 60 rows neither solver is faster on the whole.
 MANY_ROWS = 30
 
 

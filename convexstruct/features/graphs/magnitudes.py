@@ -15,7 +15,7 @@ from convexstruct.features.graphs.pairwise import PairwiseFeatures
 #: such a ratio leave fewer than six of the 16 digits, which the profile HIGH needs.
 UNEVEN_RATIO = 1e5
 #: How many times as large as another a feature may be before steps are to be scaled feature by feature: curvatures
-#: differ by the square of it. From 30 on that takes a fifth to a half less time on most random fields.
+#: differ by the square of it.
 EVEN_RATIO = 20.0
 
 

@@ -14,13 +14,9 @@ variables; three to six are usual. A step that leaves the bracket is replaced by
 the order of all doubles. After `NEWTON_STEPS` steps every second step is replaced in this way; at most 64 of these are
 needed, so the time is linear in n in the worst case too.
 
-Beside sorting: breakpoints must be sorted together with their bends, by an argsort. With NumPy 2.4.6 on an Intel Xeon
-with AVX-512, normal m, n = 1e7, 0 <= a <= 1 and s = +-1, this search took 0.17 s of one core, medians 3.2 s, and
-sorting the 2n breakpoints 5.6 s (at n = 1e6: 0.014, 0.15 and 0.24 s); one np.sort of n numbers took 0.10 s there, one
-argsort 0.80 s. A simplex with s = d = 1 needs no bends: np.sort, a cumulative sum and a clip took 0.09, 1.9, 21 and 387
-ms at n = 1e4, 1e5, 1e6 and 1e7, this search 0.20, 1.2, 9.3 and 116 ms. So where NumPy sorts by AVX-512, sorting such a
-simplex is faster up to a few 1e4 entries; with AVX2 alone (an AMD EPYC) it was as fast up to about 1e5. (CPU time, the
-least of several runs, medians and sorting of one; other work ran on the machine.)
+Beside sorting: breakpoints must be sorted together with their bends, by an argsort of 2n numbers, which takes many
+times longer than this search (`convexstruct reproduce projection` has the times). A simplex with s = d = 1 needs no
+bends; there one sort of n numbers, a cumulative sum and a clip are as fast up to some 1e4 entries.
 
 Where m is far larger than z, no double is close enough to the root. Then m is replaced by m - rho w, computed with
 twice the digits, and the search continues from rho = 0.

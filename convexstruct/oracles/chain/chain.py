@@ -18,7 +18,7 @@ from convexstruct.arrays import Labels, Matrix, Vector
 from convexstruct.graphs import Chains
 from convexstruct.oracles.blocks import BLOCK, row_max
 from convexstruct.oracles.chain.log_sums import log_messages, messages
-from convexstruct.oracles.chain.regrets import log_domain
+from convexstruct.oracles.chain.regrets import regret_messages
 from convexstruct.oracles.chain.sums import ChainSums, pairs_of
 from convexstruct.tolerances import POSTERIOR
 
@@ -26,7 +26,7 @@ from convexstruct.tolerances import POSTERIOR
 #: most so many nats later (see `rescaled`).
 DROPPED_GAIN = 660.0
 #: Sweeps of `_evened`, which narrows the range of the edge scores: after one alone, sums may still need the slower
-#: recursions, which take up to twice as long.
+#: recursions.
 EVENING_SWEEPS = 8
 
 
@@ -62,7 +62,7 @@ def sum_product(
     """Forward-backward: log partition functions, posteriors and expected pairs; with ``squares`` the sums of the
     squared pair posteriors too.
 
-    Uses `rescaled` where that is exact, else `log_messages`, and `log_domain` where that cannot be used: pairs are
+    Uses `rescaled` where that is exact, else `log_messages`, and `regret_messages` where that cannot be used: pairs are
     forbidden, the edge scores range too far, or ``squares`` are wanted. Edge scores that range over at most half of
     `DROPPED_GAIN` are left as they are: no z is below e^-range, so `rescaled` is exact.
 
@@ -76,7 +76,7 @@ def sum_product(
         sums = log_messages(chains, *even, weights)
     if sums is None:
         with np.errstate(invalid="ignore", divide="ignore"):  # what is not a number is named below, or seen in the sums
-            sums = log_domain(chains, node, edge, weights, squares)
+            sums = regret_messages(chains, node, edge, weights, squares)
     if not np.isfinite(sums.log_partition).all():  # or scores overflow, which the caller sees in the sums
         forbidden = np.flatnonzero(np.isneginf(viterbi(chains, node, edge)[0]))
         if len(forbidden):

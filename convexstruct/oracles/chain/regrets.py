@@ -17,7 +17,7 @@ from convexstruct.oracles.chain.sums import NEGLIGIBLE, ChainSums
 LEAST_CHAINS = 16
 
 
-def log_domain(
+def regret_messages(
     chains: Chains, node: Matrix, edge: Matrix, weights: Vector | None = None, squares: bool = False
 ) -> ChainSums:
     """Forward-backward with scores measured against the best completion: exact at any scale of the scores.

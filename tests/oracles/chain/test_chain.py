@@ -103,13 +103,13 @@ def test_large_batches_are_cut_into_blocks_without_a_seam(monkeypatch: pytest.Mo
     layout = chains(rng.integers(1, 9, size=40))
     node, edge = rng.normal(size=(layout.n_positions, 3)), rng.normal(size=(3, 3)) * 200
     weights = rng.uniform(0.5, 2.0, size=40)
-    whole = chain_regrets.log_domain(layout, node, edge, weights)
+    whole = chain_regrets.regret_messages(layout, node, edge, weights)
     best, second = chain.viterbi(layout, node, edge)[1], two_best(layout, node, edge).second_labels
     for module in (chain, chain_regrets):
         monkeypatch.setattr(module, "BLOCK", 1)
     monkeypatch.setattr(chain_regrets, "LEAST_CHAINS", 7)
     monkeypatch.setattr("convexstruct.oracles.tree.second_best.BLOCK", 1)
-    cut = chain_regrets.log_domain(layout, node, edge, weights)
+    cut = chain_regrets.regret_messages(layout, node, edge, weights)
     np.testing.assert_allclose(cut.log_partition, whole.log_partition, rtol=ROUNDING)
     np.testing.assert_allclose(cut.node, whole.node, atol=ROUNDING)
     np.testing.assert_allclose(cut.edge, whole.edge, rtol=ROUNDING, atol=ROUNDING)
@@ -142,7 +142,7 @@ def assert_sums(batch: Batch, sums: ChainSums, weights: Tensor, scale: float = 1
 def test_forward_backward_sums_over_all_labellings(batch: Batch, weighted: bool) -> None:
     weights = np.linspace(0.5, 2.0, batch.layout.n_chains)
     given_weights, used = (weights, weights) if weighted else (None, np.ones(len(weights)))
-    for oracle in (chain.sum_product, chain_regrets.log_domain):
+    for oracle in (chain.sum_product, chain_regrets.regret_messages):
         assert_sums(batch, oracle(*batch, given_weights, squares=True), used)
 
 
@@ -152,7 +152,7 @@ def test_a_chain_of_weight_0_adds_nothing_to_the_pairs(spread: float) -> None:
     layout = chains([3, 1, 4, 2])
     batch = Batch(layout, spread * rng.normal(size=(layout.n_positions, 3)), spread * rng.normal(size=(3, 3)))
     weights = np.array([0.0, 0.0, 1.0, 2.0])
-    for oracle in (chain.sum_product, chain.rescaled, chain_log.log_messages, chain_regrets.log_domain):
+    for oracle in (chain.sum_product, chain.rescaled, chain_log.log_messages, chain_regrets.regret_messages):
         sums = oracle(*batch, weights)
         if sums is not None:
             assert_sums(batch, sums, weights, spread)
@@ -180,7 +180,7 @@ def test_forward_backward_is_exact_at_every_temperature(temperature: float, spre
         batch = Batch(layout, node, edge)
         weights = np.ones(4)
         scale = float(np.abs(edge).max() + np.abs(node).max())
-        for oracle in (chain.sum_product, chain_regrets.log_domain):
+        for oracle in (chain.sum_product, chain_regrets.regret_messages):
             assert_sums(batch, oracle(*batch, squares=True), weights, scale)
         for sums in (chain.rescaled(*batch, squares=True), chain_log.log_messages(*batch)):
             if sums is not None:
@@ -283,7 +283,7 @@ def test_squares_that_overflow_are_left_to_regrets(seed: int) -> None:
     batch = Batch(layout, node, edge)
     assert chain.rescaled(*batch) is not None
     assert chain.rescaled(*batch, squares=True) is None
-    sums, whole = chain.sum_product(*batch, squares=True), chain_regrets.log_domain(*batch, squares=True)
+    sums, whole = chain.sum_product(*batch, squares=True), chain_regrets.regret_messages(*batch, squares=True)
     assert sums.edge_squared is not None
     assert whole.edge_squared is not None
     np.testing.assert_allclose(sums.edge_squared, whole.edge_squared, atol=ROUNDING)
@@ -351,7 +351,7 @@ def test_no_oracle_changes_its_input() -> None:
     for n_labels, lengths in itertools.product((1, 2), ([1], [3, 1])):
         layout = chains(lengths)
         node, edge = np.ones((layout.n_positions, n_labels)), np.full((n_labels, n_labels), 2.0)
-        methods = (chain.sum_product, chain_regrets.log_domain, chain_log.log_messages, chain.rescaled)
+        methods = (chain.sum_product, chain_regrets.regret_messages, chain_log.log_messages, chain.rescaled)
         for oracle in (chain.viterbi, *methods, two_best):
             oracle(layout, node, edge)
         chain.sample(layout, node, edge, np.random.default_rng(0))

@@ -17,7 +17,7 @@ from convexstruct.graphs import chains
 from convexstruct.junction_trees import JunctionTree, junction_tree
 from convexstruct.oracles import enumeration
 from convexstruct.oracles.chain import chain
-from convexstruct.oracles.chain.regrets import log_domain
+from convexstruct.oracles.chain.regrets import regret_messages
 from convexstruct.oracles.tree import junction_tree as oracle
 from convexstruct.tolerances import ROUNDING
 
@@ -111,7 +111,7 @@ def test_a_chain_gives_what_the_chain_oracles_give() -> None:
     best, found = oracle.best(tree, factors, 1)
     assert best[0] == pytest.approx(scores[0], rel=ROUNDING)
     np.testing.assert_array_equal(found[0], labels)
-    sums, expected = oracle.sum_product(tree, factors, 1), log_domain(layout, node, edge)
+    sums, expected = oracle.sum_product(tree, factors, 1), regret_messages(layout, node, edge)
     assert sums.log_partition[0] == pytest.approx(expected.log_partition[0], rel=ROUNDING)
     np.testing.assert_allclose(sum(sums.marginal((t - 1, t))[0] for t in range(1, 6)), expected.edge, atol=ROUNDING)
 

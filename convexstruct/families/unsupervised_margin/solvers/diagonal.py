@@ -27,7 +27,7 @@ from convexstruct.arrays import Matrix, Vector
 BARRIER_FALL, LAST_BARRIER = 0.05, 1e-8
 #: Least eigenvalue of Z at the lifted start, at least, relative to the largest |entry| of A: Newton starts well inside.
 LEAST_EIGENVALUE = 1e-2
-#: Newton steps, at most. A start as far off as its costs are large takes 60 to 80.
+#: Newton steps, at most; a start as far off as its costs are large needs nearly as many.
 NEWTON_STEPS = 80
 
 

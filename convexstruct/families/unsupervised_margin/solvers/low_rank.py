@@ -21,8 +21,7 @@ Three things make it work:
   eigendecompositions cost p1^3, so more such stages are allowed the more rows there are.
 
 A step costs products (p1, p1) x (p1, r); a step of ADMM costs full eigendecompositions. The problem in V has saddle
-points where columns of V have vanished. From random factors none was met: to leave them along the least eigenvector of
-the dual matrix after each stage changed no figure by a tenth, at 80 to 320 rows.
+points where columns of V have vanished. From random factors none was met, and only the witness certifies the value.
 """
 
 from __future__ import annotations
