@@ -20,9 +20,9 @@ import scipy.sparse as sp
 
 from convexstruct.arrays import Flags, Index, Labels, Vector
 from convexstruct.features.graphs.factors import Factors
-from convexstruct.graphs import starts
 from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.junction_trees import JunctionTree
+from convexstruct.marginals.tree_tables import TreeTables
 from convexstruct.marginals.triplets import Triplets
 
 
@@ -39,37 +39,29 @@ class FactorPolytope:
         return self.tree.n_entries
 
     @cached_property
+    def entries(self) -> TreeTables:
+        """Which variable is which entry of which table."""
+        return TreeTables(self.tree)
+
+    @property
     def start(self) -> Index:
         """The first entry of each clique, and n at the end."""
-        return starts([rows * columns for rows, columns in self.tree.shapes])
-
-    @cached_property
-    def labels(self) -> tuple[dict[int, Labels], ...]:
-        """For each clique the label of each of its variables at every entry of its table."""
-        found = []
-        for clique in self.tree.cliques:
-            shape = [self.tree.cards[v] for v in clique]
-            found.append(dict(zip(clique, np.indices(shape).reshape(len(clique), -1))))
-        return tuple(found)
+        return self.entries.start
 
     @cached_property
     def totals(self) -> sp.csr_array:
         """(1, n): the sum of the root's table."""
         entries = Triplets()
-        entries.add(np.zeros(1, dtype=np.intp), np.arange(self.start[1]), 1.0)
+        entries.add(np.zeros(1, dtype=np.intp), self.entries.entries(0), 1.0)
         return entries.matrix((1, self.n_variables))
 
     @cached_property
     def agreement(self) -> sp.csr_array:
         """(m, n): for each clique but the root, and each labelling of its separator, the clique's sum less its
         parent's."""
-        entries, below = Triplets(), 0
-        for c in range(1, self.tree.n_cliques):
-            for clique, sign in ((c, 1.0), (self.tree.parent[c], -1.0)):
-                at = self._joint(clique, self.tree.separators[c])
-                entries.add(below + at, np.arange(self.start[clique], self.start[clique + 1]), sign)
-            below += self.tree.shapes[c][0]
-        return entries.matrix((below, self.n_variables))
+        equations, none = Triplets(), np.zeros(1, dtype=np.intp)
+        self.entries.agree(equations, none, none)
+        return equations.matrix((self.entries.n_agreements, self.n_variables))
 
     @cached_property
     def tables(self) -> sp.csr_array:
@@ -78,10 +70,8 @@ class FactorPolytope:
         for f, scope in enumerate(self.factors.scopes):
             c = self.tree.clique_of(scope)
             strides = self.factors.strides[f]
-            at = np.full(self.start[c + 1] - self.start[c], self.factors.start[f])
-            for v in scope:
-                at = at + strides[v] * self.labels[c][v]
-            entries.add(at, np.arange(self.start[c], self.start[c + 1]), 1.0)
+            at = self.factors.start[f] + sum(strides[v] * self.entries.labels[c][v] for v in scope)
+            entries.add(at, self.entries.entries(c), 1.0)
         return entries.matrix((self.factors.n_entries, self.n_variables))
 
     @cached_property
@@ -102,8 +92,8 @@ class FactorPolytope:
             pair = (c, self.tree.parent[c]) if upwards else (self.tree.parent[c], c)
             source, target = (slice(self.start[each], self.start[each + 1]) for each in pair)
             left = np.zeros(self.tree.shapes[c][0], dtype=bool)
-            left[self._joint(pair[0], self.tree.separators[c])[found[source]]] = True
-            found[target] &= left[self._joint(pair[1], self.tree.separators[c])]
+            left[self.entries.joint(pair[0], self.tree.separators[c])[found[source]]] = True
+            found[target] &= left[self.entries.joint(pair[1], self.tree.separators[c])]
         return found
 
     def of_samples(self, samples: Labels, weights: Vector | None = None) -> Vector:
@@ -116,13 +106,6 @@ class FactorPolytope:
             size = int(self.start[c + 1] - self.start[c])
             found[self.start[c] : self.start[c + 1]] = np.bincount(at, weights=weights, minlength=size)
         return found
-
-    def _joint(self, clique: int, scope: tuple[int, ...]) -> Index:
-        """The joint label of ``scope`` at each entry of a clique's table; C order."""
-        at = np.zeros(int(self.start[clique + 1] - self.start[clique]), dtype=np.intp)
-        for v in scope:
-            at = at * self.tree.cards[v] + self.labels[clique][v]
-        return at
 
 
 def factor_polytope(inference: FactorInference) -> FactorPolytope:

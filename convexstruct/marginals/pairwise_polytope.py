@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from convexstruct.arrays import Index
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
-from convexstruct.inference.exact import Batch, tree_inference
+from convexstruct.inference.exact import tree_inference
 from convexstruct.marginals.decomposition import Columns
+from convexstruct.marginals.tree_tables import TreeTables
 from convexstruct.marginals.triplets import Triplets
 
 #: A clique table of more entries than this is refused: every entry is a variable of a convex program.
@@ -60,7 +60,7 @@ def clique_polytope(features: PairwiseFeatures, limit: int = MOST_CLIQUE_VARIABL
     wide = 1
     for batch in batches:
         entries[batch.examples] = batch.tree.n_entries
-        agreements[batch.examples] = sum(rows for rows, _ in batch.tree.shapes[1:])
+        agreements[batch.examples] = TreeTables(batch.tree).n_agreements
         wide = max(wide, batch.tree.width + 1)
     start = np.cumsum(entries) - entries
     row_start = np.cumsum(agreements) - agreements
@@ -69,26 +69,21 @@ def clique_polytope(features: PairwiseFeatures, limit: int = MOST_CLIQUE_VARIABL
     position, label = np.empty((2, n, wide), dtype=np.int64)
     totals, agreement, node, edge = Triplets(), Triplets(), Triplets(), Triplets()
     for batch in batches:
-        tables = _Tables(batch, start[batch.examples], size)
-        tree = batch.tree
-        totals.add(batch.examples[:, None], tables.place(0), 1.0)
-        below = row_start[batch.examples]
-        for c in range(tree.n_cliques):
-            if c:
-                for clique, sign in ((c, 1.0), (tree.parent[c], -1.0)):
-                    at = tables.joint(clique, tree.separators[c])
-                    agreement.add(below[:, None] + at, tables.place(clique), sign)
-                below = below + tree.shapes[c][0]
-            axes = tree.cliques[c] + tree.cliques[c][:1] * (wide - len(tree.cliques[c]))
-            step[tables.place(c)] = c
-            position[tables.place(c)] = batch.nodes[:, list(axes)][:, None, :]
-            label[tables.place(c)] = np.stack([tables.labels[c][v] for v in axes], axis=1)
+        tree, tables, first = batch.tree, TreeTables(batch.tree), start[batch.examples][:, None]
+        totals.add(batch.examples[:, None], first + tables.entries(0), 1.0)
+        tables.agree(agreement, row_start[batch.examples], start[batch.examples])
+        for c, clique in enumerate(tree.cliques):
+            axes, place = clique + clique[:1] * (wide - len(clique)), first + tables.entries(c)
+            step[place] = c
+            position[place] = batch.nodes[:, list(axes)][:, None, :]
+            label[place] = np.stack([tables.labels[c][v] for v in axes], axis=1)
         for v in range(batch.nodes.shape[1]):
             c = tree.home[v]
-            node.add(batch.nodes[:, v, None] * size + tables.labels[c][v], tables.place(c), 1.0)
+            node.add(batch.nodes[:, v, None] * size + tables.labels[c][v], first + tables.entries(c), 1.0)
         for e, (u, v) in enumerate(batch.ends.tolist()):
             c = tree.clique_of((u, v))
-            edge.add(batch.edges[:, e, None] * size * size + tables.joint(c, (u, v)), tables.place(c), 1.0)
+            at = batch.edges[:, e, None] * size * size + tables.joint(c, (u, v))
+            edge.add(at, first + tables.entries(c), 1.0)
     return CliquePolytope(
         totals.matrix((n_examples, n)),
         agreement.matrix((int(agreements.sum()), n)),
@@ -116,28 +111,3 @@ def adjoint_matrix(features: PairwiseFeatures) -> tuple[sp.csr_array, sp.csr_arr
     shape = (d, features.n_edges * size * size)
     edges = sp.coo_array((np.broadcast_to(values, rows.shape).ravel(), (rows.ravel(), columns.ravel())), shape=shape)
     return sp.csr_array(nodes), sp.csr_array(edges)
-
-
-class _Tables:
-    """Where the clique tables of a batch's examples stand, and the label of each variable at every entry."""
-
-    def __init__(self, batch: Batch, start: Index, n_labels: int) -> None:
-        self.start, self.size = start, n_labels
-        self.labels: list[dict[int, Index]] = []
-        self.offset = [0]
-        for clique in batch.tree.cliques:
-            entries = n_labels ** len(clique)
-            grid = np.indices((n_labels,) * len(clique)).reshape(len(clique), entries)
-            self.labels.append({v: grid[axis].astype(np.intp) for axis, v in enumerate(clique)})
-            self.offset.append(self.offset[-1] + entries)
-
-    def place(self, clique: int) -> Index:
-        """The variables of a clique's table; (examples, entries)."""
-        return self.start[:, None] + np.arange(self.offset[clique], self.offset[clique + 1])
-
-    def joint(self, clique: int, scope: tuple[int, ...]) -> Index:
-        """The joint label of ``scope`` at each entry of a clique's table; C order."""
-        at = np.zeros(self.offset[clique + 1] - self.offset[clique], dtype=np.intp)
-        for v in scope:
-            at = at * self.size + self.labels[clique][v]
-        return at

@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from convexstruct.arrays import Index, Vector
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
-from convexstruct.features.counts.network import Group, NetworkCounts
-from convexstruct.graphs import starts
+from convexstruct.features.counts.network import NetworkCounts
+from convexstruct.marginals.tree_tables import TreeTables
 from convexstruct.marginals.triplets import Triplets
 
 
@@ -135,7 +135,7 @@ def network_polytope(features: NetworkCounts) -> LocalPolytope:
     for group in features.groups:
         variables[group.examples] = group.tree.n_entries
         root_entries[group.examples] = group.tree.shapes[0][1]
-        agreements[group.examples] = sum(rows for rows, _ in group.tree.shapes[1:])
+        agreements[group.examples] = TreeTables(group.tree).n_agreements
     start = np.cumsum(variables) - variables
     row_start = n_examples + np.cumsum(agreements) - agreements
     n, m = int(variables.sum()), n_examples + int(agreements.sum())
@@ -145,28 +145,17 @@ def network_polytope(features: NetworkCounts) -> LocalPolytope:
         examples = group.examples
         weights = features.weights[examples]
         columns = start[examples]
-        offset, labels = _clique_labels(group)
-        root = np.arange(int(offset[1]))
-        equality.add(examples[:, None], columns[:, None] + root, 1.0)
-        below = 0
-        for c in range(1, group.tree.n_cliques):
-            shared = group.tree.separators[c]
-            for clique, sign in ((c, 1.0), (group.tree.parent[c], -1.0)):
-                at = np.zeros(int(offset[clique + 1] - offset[clique]), dtype=np.intp)
-                for v in shared:
-                    at = at * group.tree.cards[v] + labels[clique][v]
-                place = np.arange(offset[clique], offset[clique + 1])
-                equality.add(row_start[examples][:, None] + below + at, columns[:, None] + place, sign)
-            below += group.tree.shapes[c][0]
+        tables = TreeTables(group.tree)
+        equality.add(examples[:, None], columns[:, None] + tables.entries(0), 1.0)
+        tables.agree(equality, row_start[examples], columns)
         for factor in group.factors:
             c = group.tree.clique_of(factor.scope)
-            inner = factor.inner[tuple(labels[c][v] for v in factor.scope)]
-            place = np.arange(offset[c], offset[c + 1])
-            counts.add(factor.base[:, None] + inner, columns[:, None] + place, weights[:, None])
+            inner = factor.inner[tuple(tables.labels[c][v] for v in factor.scope)]
+            counts.add(factor.base[:, None] + inner, columns[:, None] + tables.entries(c), weights[:, None])
         for j, v in enumerate(group.hidden):
             c = group.tree.home[j]
-            cost = features.costs[v][features.assignments[examples, v]][:, labels[c][j]]
-            loss[columns[:, None] + np.arange(offset[c], offset[c + 1])] += weights[:, None] * cost
+            cost = features.costs[v][features.assignments[examples, v]][:, tables.labels[c][j]]
+            loss[columns[:, None] + tables.entries(c)] += weights[:, None] * cost
     # distributions that touch no hidden variable are counted with the root clique, whose marginals sum to 1
     observed, entries = features.observed
     size = root_entries[observed]
@@ -180,14 +169,3 @@ def network_polytope(features: NetworkCounts) -> LocalPolytope:
         equality.matrix((m, n)), rhs, counts.matrix((features.tables.dimension, n)), loss,
         np.repeat(np.arange(n_examples), variables),
     )  # fmt: skip
-
-
-def _clique_labels(group: Group) -> tuple[Index, list[dict[int, Index]]]:
-    """Where each clique's variables start within an example, and for each clique the label of each of its variables at
-    every entry of its table."""
-    sizes = [rows * columns for rows, columns in group.tree.shapes]
-    labels = []
-    for clique, size in zip(group.tree.cliques, sizes):
-        grid = np.indices([group.tree.cards[v] for v in clique]).reshape(len(clique), size)
-        labels.append({v: grid[axis].astype(np.intp) for axis, v in enumerate(clique)})
-    return starts(sizes), labels

@@ -1,0 +1,64 @@
+"""The entries of a junction tree's clique tables, which the marginal polytopes have as variables.
+
+Tables stand clique after clique, root first, each in C order of the axes that
+`convexstruct.junction_trees.JunctionTree.cliques` lists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from convexstruct.arrays import Index
+from convexstruct.graphs import starts
+from convexstruct.junction_trees import JunctionTree
+from convexstruct.marginals.triplets import Triplets
+
+
+@dataclass(frozen=True, eq=False)
+class TreeTables:
+    """Where the tables of one junction tree stand, and what its entries are of."""
+
+    tree: JunctionTree
+
+    @cached_property
+    def start(self) -> Index:
+        """The first entry of each clique's table, and the number of all entries at the end."""
+        return starts([rows * columns for rows, columns in self.tree.shapes])
+
+    @cached_property
+    def labels(self) -> list[dict[int, Index]]:
+        """For each clique the label of each of its variables at every entry of its table."""
+        found = []
+        for clique in self.tree.cliques:
+            grid = np.indices([self.tree.cards[v] for v in clique]).reshape(len(clique), -1)
+            found.append(dict(zip(clique, grid.astype(np.intp))))
+        return found
+
+    @property
+    def n_agreements(self) -> int:
+        """How many equations say that cliques agree with their parents."""
+        return sum(rows for rows, _ in self.tree.shapes[1:])
+
+    def entries(self, clique: int) -> Index:
+        """The entries of a clique's table."""
+        return np.arange(self.start[clique], self.start[clique + 1])
+
+    def joint(self, clique: int, scope: tuple[int, ...]) -> Index:
+        """The joint label of ``scope`` at each entry of a clique's table; C order."""
+        at = np.zeros(int(self.start[clique + 1] - self.start[clique]), dtype=np.intp)
+        for v in scope:
+            at = at * self.tree.cards[v] + self.labels[clique][v]
+        return at
+
+    def agree(self, equations: Triplets, rows: Index, columns: Index) -> None:
+        """For each clique but the root, and each labelling of its separator: the clique's sum less its parent's, into
+        ``equations``, for examples whose first equations and first entries are rows and columns (examples,)."""
+        below = rows[:, None]
+        for c in range(1, self.tree.n_cliques):
+            for clique, sign in ((c, 1.0), (self.tree.parent[c], -1.0)):
+                at = self.joint(clique, self.tree.separators[c])
+                equations.add(below + at, columns[:, None] + self.entries(clique), sign)
+            below = below + self.tree.shapes[c][0]
