@@ -82,22 +82,6 @@ def test_second_best_is_the_best_of_all_the_others(batch: Batch) -> None:
             np.testing.assert_array_equal(batch.of(k, labels), labelling)
 
 
-def test_a_chain_with_one_labelling_has_no_second_best() -> None:
-    layout = chains([3, 1])
-    found = two_best(layout, np.ones((4, 1)), np.zeros((1, 1)))
-    np.testing.assert_array_equal(found.best, [3.0, 1.0])
-    np.testing.assert_array_equal(found.second, [-np.inf, -np.inf])
-    np.testing.assert_array_equal(found.second_labels, [0, 0, 0, 0])
-
-
-def test_all_labellings_tied_yield_zeros_and_then_a_one_in_front() -> None:
-    layout = chains([3, 2])
-    found = two_best(layout, np.zeros((5, 2)), np.zeros((2, 2)))
-    np.testing.assert_array_equal(chain.viterbi(layout, np.zeros((5, 2)), np.zeros((2, 2)))[1], np.zeros(5))
-    np.testing.assert_array_equal(found.best_labels[layout.flat], [0, 0, 0, 0, 0])
-    np.testing.assert_array_equal(found.second_labels[layout.flat], [1, 0, 0, 1, 0])
-
-
 def test_large_batches_are_cut_into_blocks_without_a_seam(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
     layout = chains(rng.integers(1, 9, size=40))
@@ -156,14 +140,6 @@ def test_a_chain_of_weight_0_adds_nothing_to_the_pairs(spread: float) -> None:
         sums = oracle(*batch, weights)
         if sums is not None:
             assert_sums(batch, sums, weights, spread)
-
-
-@given(batches(forbid=False))
-@EXAMPLES
-def test_the_rescaled_version_agrees_where_it_is_taken(batch: Batch) -> None:
-    sums = chain.rescaled(*batch, squares=True)
-    assert sums is not None
-    assert_sums(batch, sums, np.ones(batch.layout.n_chains))
 
 
 @pytest.mark.parametrize("temperature", [1.0, 1e-1, 1e-2, 1e-3, 1e-4])

@@ -13,12 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from convexstruct.graphs import chains
 from convexstruct.junction_trees import JunctionTree, junction_tree
 from convexstruct.oracles import enumeration
-from convexstruct.oracles.chain import chain
-from convexstruct.oracles.chain.regrets import regret_messages
 from convexstruct.oracles.tree import junction_tree as oracle
+from convexstruct.oracles.tree.junction_tree_two_best import two_best
 from convexstruct.tolerances import ROUNDING
 
 EXAMPLES = settings(max_examples=80, deadline=None, derandomize=True)
@@ -99,23 +97,6 @@ def test_sums_and_marginals_are_those_of_brute_force(model: Model) -> None:
             np.testing.assert_allclose(sums.marginal(scope)[k], truth, atol=ROUNDING)
 
 
-def test_a_chain_gives_what_the_chain_oracles_give() -> None:
-    rng = np.random.default_rng(5)
-    layout = chains([6])
-    node, edge = rng.normal(size=(6, 3)), rng.normal(size=(3, 3)) * 50
-    tree = junction_tree(nx.path_graph(6), [3] * 6)
-    assert tree.reads_in_order
-    factors: list[oracle.Factor] = [((t,), node[None, t]) for t in range(6)]
-    factors += [((t - 1, t), edge[None]) for t in range(1, 6)]
-    scores, labels = chain.viterbi(layout, node, edge)
-    best, found = oracle.best(tree, factors, 1)
-    assert best[0] == pytest.approx(scores[0], rel=ROUNDING)
-    np.testing.assert_array_equal(found[0], labels)
-    sums, expected = oracle.sum_product(tree, factors, 1), regret_messages(layout, node, edge)
-    assert sums.log_partition[0] == pytest.approx(expected.log_partition[0], rel=ROUNDING)
-    np.testing.assert_allclose(sum(sums.marginal((t - 1, t))[0] for t in range(1, 6)), expected.edge, atol=ROUNDING)
-
-
 @pytest.mark.parametrize("temperature", [1.0, 1e-2, 1e-4])
 def test_sums_are_exact_at_every_temperature(temperature: float) -> None:
     rng = np.random.default_rng(1)
@@ -160,4 +141,5 @@ def test_no_oracle_changes_its_input() -> None:
     oracle.best(tree, factors, 3)
     oracle.sum_product(tree, factors, 3)
     oracle.sample(tree, factors, 3, np.random.default_rng(0))
+    two_best(tree, factors, 3)
     assert (table == 1.0).all()

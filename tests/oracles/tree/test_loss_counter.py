@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -135,20 +134,6 @@ def test_where_everything_ties_the_loss_is_shared_out_so_that_the_smallest_label
     table = by_loss_on_tree(tree, [], 1, steps)
     read = {int(total[0]): table.labels(total)[0] for total in totals_to_read(table)}
     assert_is_the_truth(table, 0, [2] * 6, [], steps[0], read)
-
-
-def test_a_chain_and_its_junction_tree_agree() -> None:
-    rng = np.random.default_rng(5)
-    layout = chains([6])
-    node, edge = rng.normal(size=(6, 3)), rng.normal(size=(3, 3))
-    steps = rng.integers(0, 3, size=(6, 3))
-    factors: list[Factor] = [((t,), node[None, t]) for t in range(6)]
-    factors += [((t - 1, t), edge[None]) for t in range(1, 6)]
-    tree = junction_tree(nx.path_graph(6), [3] * 6)
-    on_chain, on_tree = by_loss(layout, node, edge, steps), by_loss_on_tree(tree, factors, 1, steps[None])
-    np.testing.assert_allclose(on_chain.scores, on_tree.scores, rtol=ROUNDING)
-    for total in np.flatnonzero(np.isfinite(on_chain.scores[0])):
-        np.testing.assert_array_equal(on_chain.labels([total]), on_tree.labels([total])[0])
 
 
 def test_blocks_and_messages_computed_again_leave_no_seam(monkeypatch: pytest.MonkeyPatch) -> None:
