@@ -1,24 +1,18 @@
-"""What every family's cases, solvers and mutants have in common, over the registry; as MathOptInterface has it.
+"""What every family's cases and mutants have in common, over the registry; as MathOptInterface has it.
 
-Cases: what their generators make, and the optima built in or stored. Solvers: bracket, restart and bounds on the way,
-on every case that anyone may be asked. Mutants: each fails its case. Families that still have files of their own for
-one of these are left out of it here.
+Cases: what their generators make, and the optima built in or stored. Mutants: each fails its case. Families that still
+have a file of their own for their mutants are left out of these. Solvers are in `test_solvers`.
 """
 
 from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from convexstruct.core import registry
 from convexstruct.core.certificates import certify, relative_gap
-from convexstruct.core.driver import solve
-from convexstruct.core.iterate import Iterate
-from convexstruct.core.solution import Status
-from convexstruct.tolerances import HIGH, LOW, ROUNDING
+from convexstruct.tolerances import HIGH, ROUNDING
 from convexstruct.verification import Case, cases_for, families
 from convexstruct.verification.fingerprint import fingerprint
 from convexstruct.verification.references import stored
@@ -32,8 +26,6 @@ FIXED = {
     "risk-bundle", "risk-bundle-dual", "risk-smoothed", "risk-smoothed-dual", "risk-hadamard-large",
 }  # fmt: skip
 HERE = Path(__file__).parent
-#: Families whose solvers are tested here.
-SOLVED = ("gaussian_process", "projection", "unsupervised_margin")
 #: Families whose mutants are tested here: those without a file of their own that does it.
 MUTATED = [name for name in families() if not list((HERE / name).glob("test_*mutants.py"))]
 MUTANTS: list[Mutant] = [
@@ -83,44 +75,6 @@ def test_an_open_case_has_a_stored_optimum_in_its_bracket_and_near_the_one_built
 @pytest.mark.parametrize("name", families())
 def test_a_family_has_at_least_twelve_cases_that_anyone_may_be_asked(name: str) -> None:
     assert sum(case.open for case in cases_for(name)) >= 12
-
-
-# -- solvers -----------------------------------------------------------------------------------------------------------
-
-
-def asked() -> list[Any]:
-    """Each solver with each open case of a problem that it is for."""
-    return [
-        pytest.param(solver, case, id=f"{solver.__name__}-{case.name}")
-        for name in SOLVED
-        for solver in registry.families()[name].solvers
-        for case in cases_for(name, open_only=True)
-        if case.quick and isinstance(case.make(0).problem, _taken(solver))
-    ]
-
-
-def _taken(solver: type) -> tuple[type, ...]:
-    """The classes of problems that a solver is for."""
-    wanted = get_type_hints(solver.iterate)["problem"]  # type: ignore[attr-defined]  # every solver has it
-    return get_args(wanted) or (wanted,)
-
-
-@pytest.mark.parametrize(("solver", "case"), asked())
-def test_a_solver_brackets_the_optimum_on_its_way_and_goes_on_from_its_solution(solver: type, case: Case) -> None:
-    problem, kept = case.build(), stored(case, case.build())
-    assert kept is not None
-    slack = HIGH.gap * max(abs(kept.upper_bound), problem.trivial_value * HIGH.floor)
-    seen: list[Iterate] = []
-    solution = solve(problem, solver(), LOW, callback=lambda iterate, _: seen.append(iterate))
-    assert solution.status is Status.OPTIMAL
-    assert solution.certificate.infeasibility <= LOW.feasibility
-    bounds = [(solution.lower_bound, solution.primal), *((each.lower_bound, each.primal) for each in seen)]
-    for lower, upper in bounds:  # not a number is no bound
-        assert not lower > kept.upper_bound + slack
-        assert not upper < kept.lower_bound - slack
-    again = solve(problem, solver(), LOW, start=solution)
-    assert again.status is Status.OPTIMAL
-    assert again.primal <= solution.primal + LOW.gap * max(abs(solution.primal), problem.trivial_value * LOW.floor)
 
 
 # -- mutants -----------------------------------------------------------------------------------------------------------
