@@ -34,7 +34,7 @@ class Door:
         return self.name or getattr(self.call, "__qualname__", type(self.call).__name__)
 
     def check(self, change: Mapping[str, Any], words: Words) -> None:
-        """ValueError of one sentence with the words, and with the name of an argument that was changed."""
+        """ValueError of one sentence with the words, and with the name of an argument."""
         try:
             self.call(**{**self.sound, **change})
         except ValueError as error:
@@ -44,7 +44,8 @@ class Door:
             raise AssertionError(f"{self} takes {change}")
         for each in (words,) if isinstance(words, str) else words:
             assert each in said, said
-        assert any(name in said for name in (*change, *self.names)), f"{said}: names none of {', '.join(change)}"
+        named = {*self.sound, *change, *self.names}
+        assert any(name in said for name in named), f"{said}: names no argument"
 
 
 def check_sentence(error: BaseException) -> None:

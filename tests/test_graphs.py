@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 import networkx as nx
 import numpy as np
 import pytest
@@ -83,42 +81,6 @@ def test_nodes_of_one_table_name_share_one_table() -> None:
     assert network.tables == hmm_tables(3, 5)
     assert network.table_of == (0, 1, 1, 1, 2, 2, 2, 2)
     assert network.parents == ((), (0,), (1,), (2,), (0,), (1,), (2,), (3,))
-
-
-def broken(**attributes: Any) -> nx.DiGraph:
-    graph = nx.DiGraph()
-    graph.add_node("x", **attributes)
-    return graph
-
-
-def shared(states: int) -> nx.DiGraph:
-    graph = broken(states=2, table="t")
-    graph.add_node("y", states=states, table="t")
-    return graph
-
-
-@pytest.mark.parametrize(
-    ("graph", "message"),
-    [
-        (nx.DiGraph(), "graph has no nodes"),
-        (nx.Graph([(0, 1)]), "graph is a Graph, wanted a networkx.DiGraph"),
-        (nx.MultiDiGraph([(0, 1)]), "graph is a MultiDiGraph, wanted a networkx.DiGraph"),
-        (None, "graph is None, wanted a networkx.DiGraph"),
-        (
-            nx.DiGraph([("a", "b"), ("b", "c"), ("c", "a")]),
-            "graph has the cycle a -> b -> c, wanted a directed acyclic",
-        ),
-        (nx.DiGraph([("a", "a")]), "graph has the cycle a"),
-        (broken(), "node 'x' has no attribute 'states'"),
-        (broken(states=0), "states of node 'x' is 0, wanted a whole number of at least 1"),
-        (broken(states=2.0), "states of node 'x' is 2.0, wanted a whole number of at least 1"),
-        (broken(states=True), "states of node 'x' is True, wanted a whole number of at least 1"),
-        (shared(3), r"node 'y' shares table 't' of shape \(2,\) but itself has shape \(3,\)"),
-    ],
-)
-def test_what_is_no_bayesian_network_is_refused(graph: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        read_bayesian_network(graph)
 
 
 def test_chain_tree_and_grid_have_the_parents_they_say() -> None:

@@ -188,58 +188,6 @@ def test_margin_losses_have_no_marginals(loss: str) -> None:
     assert hasattr(ChainTagger("likelihood"), "predict_marginals")
 
 
-BAD_DATA: list[tuple[Any, Any, str]] = [
-    ([], [], "X is empty, wanted a list of one sequence"),
-    ("text", [], "X is 'text', wanted a list of one sequence"),
-    ([[]], [[]], "X has no position of a positive weight"),
-    ([[{"a": 1}], [3]], [["A"], ["B"]], "X[1] has"),
-    ([[{"a": 1}, 3]], [["A", "B"]], "X[0][1] is 3, wanted a feature dict"),
-    ([[{"a": 1}], np.ones((1, 2))], [["A"], ["B"]], "X holds sequences of feature dicts and tables"),
-    ([np.ones((1, 2)), np.ones((1, 3))], [["A"], ["B"]], "X[1] has shape (1, 3)"),
-    ([[{"a": float("nan")}]], [["A"]], "y holds one class, 'A', wanted at least two"),
-    ([[{"a": float("nan")}, {}]], [["A", "B"]], "X contains NaN"),
-    ([np.full((2, 1), np.inf)], [["A", "B"]], "X[0] contains NaN or infinity"),
-    ([[{}, {}]], [["A", "B"]], "X has no features"),
-    ([[{"a": object()}, {}]], [["A", "B"]], "X holds features that DictVectorizer cannot read"),
-    ([[{1: 2}, {}]], [["A", "B"]], "X has the feature 1, wanted names that are strings"),
-    ([[{"a": 1}, {}]], [["A"]], "y[0] has 1 entries, wanted 2: one label a position"),
-    ([[{"a": 1}, {}]], [["A", "B"], ["A"]], "y has 2 entries, wanted 1"),
-    ([[{"a": 1}, {}]], [["A", 1]], "a label in y is of another type than one before"),
-    ([[{"a": 1}, {}]], [["A", 1.5]], "a label in y is 1.5, wanted a string or a whole number"),
-    ([[{"a": 1}, {}]], [[1, 2**70]], "a label in y is a whole number beyond 64 bits"),
-    ([[{"a": 1}, {}]], [[None, None]], "y holds no label, wanted at least two classes"),
-]
-
-
-@pytest.mark.parametrize(("data", "labels", "said"), BAD_DATA, ids=range(len(BAD_DATA)))
-def test_malformed_data_are_refused_in_one_sentence(data: Any, labels: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(said)) as caught:
-        ChainTagger("likelihood").fit(data, labels)
-    assert len(str(caught.value)) <= 300
-
-
-BAD_PARAMETERS: list[tuple[dict[str, Any], str]] = [
-    ({"loss": "hinge"}, "loss is 'hinge', wanted one of margin, slack, likelihood"),
-    ({"C": 0.0}, "C is 0.0, wanted a positive number"),
-    ({"C": None}, "C is None, wanted a positive number"),
-    ({"l1": 0.1}, "only the likelihood has that penalty"),
-    ({"cost": "ring"}, "cost is 'ring', wanted 'hamming'"),
-    ({"loss": "likelihood", "C": -1.0}, "C is -1.0, wanted a positive number"),
-    ({"loss": "likelihood", "cost": "zero_one"}, "cost is not 'hamming', wanted that with loss='likelihood'"),
-    ({"loss": "likelihood", "cost": np.ones((2, 2))}, "cost is not 'hamming'"),
-    ({"vectorizer": DictVectorizer}, "vectorizer is the class DictVectorizer"),
-    ({"warm_start": 1}, "warm_start is 1, wanted True or False"),
-    ({"tol": "NO"}, "wanted one of"),
-    ({"time_limit": 0.0}, "time_limit is 0.0"),
-]
-
-
-@pytest.mark.parametrize(("given", "said"), BAD_PARAMETERS, ids=range(len(BAD_PARAMETERS)))
-def test_malformed_parameters_are_refused_when_fitting(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(said)):
-        ChainTagger(**given).fit(TABLES, NUMBERS)
-
-
 def test_no_penalty_is_c_none() -> None:
     problem = ChainTagger("likelihood", C=None).problem(TABLES, NUMBERS)
     assert isinstance(problem, cs.ConditionalRandomField)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
@@ -79,23 +78,3 @@ def test_empty_sequences_whole_numbers_and_files(tmp_path: Path) -> None:
         assert one.score(SEEN, TRUE) == tagger.score(SEEN, TRUE)
     np.testing.assert_array_equal(tables(loaded), tables(tagger))
     assert loaded.symbols_.tolist() == [0, 1, 2]
-
-
-BAD: list[tuple[dict[str, Any], Any, Any, str]] = [
-    ({"loss": "slack"}, X, Y, "loss is 'slack', wanted one of likelihood, margin"),
-    ({"smoothing": 0.0}, X, Y, "smoothing is 0.0, wanted a positive number"),
-    ({"C": -1}, X, Y, "C is -1, wanted a positive number"),
-    ({}, X, [["rain", None, "sun"], *Y[1:]], "y has a state that is None or a set"),
-    ({}, [[{"a": 1}], *X], [["sun"], *Y], "a symbol in X is a dict of 1"),
-    ({}, X, [["sun"] * len(each) for each in X], "y holds one class, 'sun'"),
-    ({}, X[:1], Y, "y has 4 entries, wanted 1"),
-    ({}, "wet", Y, "X is 'wet', wanted a list of one sequence of symbols"),
-    ({}, ["wet"], Y, "X[0] is 'wet', wanted a list of symbols"),
-    ({}, [[]], [[]], "X has no position of a positive weight"),
-]
-
-
-@pytest.mark.parametrize(("given", "data", "labels", "said"), BAD, ids=range(len(BAD)))
-def test_malformed_data_are_refused_in_one_sentence(given: Any, data: Any, labels: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(said)):
-        GenerativeTagger(**given).fit(data, labels)

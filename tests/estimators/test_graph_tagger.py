@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -147,26 +146,3 @@ def test_graphs_without_edges_and_edges_that_training_did_not_have() -> None:
     nx.set_edge_attributes(wide, [1.0, 2.0], "z")
     with pytest.raises(ValueError, match="X has 2 edge features, wanted 1 as in training"):
         trained.predict([wide])
-
-
-PATH = TREES[0][0]
-BAD: list[tuple[dict[str, Any], Any, Any, str]] = [
-    ({}, [3], [[0]], "X[0] is 3, wanted a networkx Graph or DiGraph"),
-    ({}, PATH, [[0]], "X is a"),
-    ({}, [nx.MultiGraph()], [[]], "X[0] is a MultiGraph"),
-    ({"features": "y"}, [PATH], [[0, 1, 0]], "X[0], a node has no attribute 'y'"),
-    ({"features": "x", "edge_features": "y"}, [PATH], [[0, 1, 0]], "X[0], an edge has no attribute 'y'"),
-    ({"features": "x"}, [PATH], [[0, 1]], "y[0] has 2 entries, wanted 3"),
-    ({"features": "x"}, [PATH], [{"q": 1}], "y[0] has a label for 'q', wanted labels of the nodes of X[0]"),
-    ({"features": "x", "associative": 1}, [PATH], [[0, 1, 0]], "associative is 1, wanted True or False"),
-    ({"features": "x", "associative": True}, [PATH], [[0, 1, 0]], "associative is not False"),
-    ({"features": "x", "inference": "expansion"}, [PATH], [[0, 1, 0]], "inference is not 'exact'"),
-    ({"features": "x", "loss": "margin", "inference": "best"}, [PATH], [[0, 1, 0]], "inference is 'best', wanted one"),
-]
-
-
-@pytest.mark.parametrize(("given", "data", "labels", "said"), BAD, ids=range(len(BAD)))
-def test_malformed_graphs_are_refused_in_one_sentence(given: Any, data: Any, labels: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(said)) as caught:
-        GraphTagger(**{"loss": "likelihood", **given}).fit(data, labels)
-    assert len(str(caught.value)) <= 300

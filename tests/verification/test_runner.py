@@ -183,24 +183,6 @@ def test_a_case_that_is_not_stored_computes_its_reference_on_the_way() -> None:
     assert row.reference.upper_bound - row.reference.lower_bound <= HIGH.gap * abs(row.reference.value)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"on": "hmm"}, "wanted a family"),
-        ({"tol": "fine"}, "LOW, MID, HIGH"),
-        ({"seed": -1}, "seed is -1"),
-        ({"limit": 0}, "limit is 0"),
-        ({"limit": math.nan}, "limit is nan"),
-        ({"solver": 3, "on": "generative_margin"}, "wanted a function"),
-        ({"solver": "nowhere.py:solve", "on": "generative_margin"}, "no file"),
-        ({"solver": "nowhere.py:solve"}, "on is missing"),
-    ],
-)
-def test_bad_arguments_are_refused_in_one_sentence(arguments: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        cs.verify(**arguments)
-
-
 def test_a_point_that_cannot_be_evaluated_fails_and_the_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*arguments: Any) -> None:
         raise FloatingPointError("overflow")

@@ -47,8 +47,3 @@ def test_without_noise_the_states_are_read_off_the_symbols() -> None:
     data = hidden_markov(1.0, n_sequences=3, length=4, seed=0)
     np.testing.assert_array_equal(data.symbols, 1 - np.array(data.states))
     np.testing.assert_array_equal(data.viterbi(), data.states)
-
-
-def test_a_probability_above_1_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"move is 1\.5"):
-        hidden_markov(1.5)

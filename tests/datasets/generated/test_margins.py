@@ -45,18 +45,3 @@ def test_one_row_and_one_word_are_enough() -> None:
     assert dense_margins(1, 1).features.shape == (1, 1)
     made = sparse_margins(1, 1, words=1)
     assert sp.csr_array(made.features).toarray() == [[1.0]]
-
-
-@pytest.mark.parametrize(
-    ("wrong", "named"),
-    [({"n": 0}, "n is 0"), ({"d": 0}, "d is 0"), ({"flips": 0.5}, "flips"), ({"flips": np.nan}, "flips"),
-     ({"positives": 1.0}, "positives"), ({"words": 0}, "words")],
-)  # fmt: skip
-def test_bad_input_is_named(wrong: dict[str, float], named: str) -> None:
-    with pytest.raises(ValueError, match=named):
-        sparse_margins(**{"n": 5, "d": 3, **wrong})  # type: ignore[arg-type]  # wrong on purpose
-
-
-def test_bad_input_is_named_for_dense_sets_too() -> None:
-    with pytest.raises(ValueError, match="flips"):
-        dense_margins(5, 3, flips=-0.1)

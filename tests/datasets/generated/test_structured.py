@@ -186,31 +186,3 @@ def test_an_image_of_one_pixel_or_without_noise_is_well_defined() -> None:
     assert single.edge_features.shape == (0, 2)
     clear = noisy_images(2, 5, 5, noise=0.0)
     np.testing.assert_array_equal(clear.node_features[:, 1], 2 * clear.labels - 1)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "named"),
-    [
-        ({"n_graphs": 0}, "n_graphs is 0"),
-        ({"n_nodes": (3, 2)}, "n_nodes is"),
-        ({"n_nodes": 0}, "n_nodes is 0"),
-        ({"n_labels": 0}, "n_labels is 0"),
-        ({"n_features": 1.5}, "n_features is 1.5"),
-        ({"active": 0}, "active is 0"),
-        ({"active": 5}, "active is 5, wanted at most n_features = 4"),
-        ({"extra": -1}, "extra is -1"),
-        ({"sweeps": 0}, "sweeps is 0"),
-        ({"noise": -1.0}, "noise is"),
-        ({"signal": np.nan}, "signal is"),
-        ({"coupling": np.inf}, "coupling is"),
-    ],
-)
-def test_bad_input_is_named(wrong: dict[str, Any], named: str) -> None:
-    with pytest.raises(ValueError, match=named):
-        random_graphs(**({"n_graphs": 2, "n_nodes": 3, "n_labels": 2, "n_features": 4} | wrong))
-
-
-@pytest.mark.parametrize(("wrong", "named"), [({"height": 0}, "height is 0"), ({"smoothness": -1}, "smoothness is")])
-def test_bad_images_are_named(wrong: dict[str, Any], named: str) -> None:
-    with pytest.raises(ValueError, match=named):
-        noisy_images(**wrong)

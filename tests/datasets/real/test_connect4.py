@@ -24,17 +24,6 @@ def test_squares_and_values_are_read_in_order() -> None:
     assert (NAMES[0], NAMES[6], NAMES[-1]) == ("a1", "b1", "g6")
 
 
-@pytest.mark.parametrize("line", [f"{BLANK},win", f"x,q,{BLANK},win", f"x,o,{BLANK},tie", f"x,o,b,{BLANK},win"])
-def test_a_line_that_is_no_position_is_named(line: str) -> None:
-    with pytest.raises(ValueError, match="line 1 of the Connect-4 text"):
-        parse(line + "\n")
-
-
-def test_an_empty_text_is_refused() -> None:
-    with pytest.raises(ValueError, match="holds no position"):
-        parse("\n")
-
-
 def test_published_codes_become_the_original_letters() -> None:
     codes = "\t".join(["0"] * 40)
     text = from_codes("\t".join([*NAMES, "target"]) + f"\n2\t1\t{codes}\t2\n1\t2\t{codes}\t0\n")

@@ -46,27 +46,6 @@ def test_chains_join_the_letters_of_a_word_alone() -> None:
     assert chains.n_labels == len(LETTERS) == 26
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "said"),
-    [
-        ("pixels", np.full((6, 128), 2, dtype=np.uint8), r"pixels\[0, 0\] is 2, wanted a whole number from 0 to 1"),
-        ("pixels", np.zeros((6, 64), dtype=np.uint8), r"pixels has shape \(6, 64\), wanted \(letters, 128\)"),
-        ("pixels", np.zeros((0, 128), dtype=np.uint8), "pixels is empty"),
-        ("label", np.full(6, 26, dtype=np.uint8), r"label\[0\] is 26"),
-        ("label", np.zeros(5, dtype=np.uint8), r"label has shape \(5,\), wanted \(6,\)"),
-        ("word_start", np.array([0, 3, 3, 6], dtype=np.uint8), "word_start must rise"),
-        ("word_start", np.array([0, 3, 5], dtype=np.int32), "word_start must rise"),
-        ("fold", np.array([0, 10, 0]), r"fold\[1\] is 10"),
-        ("fold", np.array([0, 0.5, 1]), r"fold\[1\] is 0.5"),
-        ("label", np.ma.masked_equal([0, 1, 2, 3, 4, 5], 3), "label is a masked array"),
-        ("fold", np.array([0, 1]), r"fold has shape \(2,\), wanted \(3,\)"),
-    ],
-)
-def test_an_array_that_does_not_fit_is_named(name: str, value: NDArray[Any], said: str) -> None:
-    with pytest.raises(ValueError, match=rf"^{said}"):
-        from_arrays(tiny() | {name: value})
-
-
 def test_a_missing_array_is_named() -> None:
     arrays = tiny()
     del arrays["fold"]

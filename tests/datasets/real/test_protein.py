@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 
 from convexstruct.datasets import protein
 from convexstruct.datasets.real.protein import AMINO_ACIDS, STRUCTURES, parse
-from convexstruct.datasets.real.sources import SOURCES, VARIABLE, available
+from convexstruct.datasets.real.sources import VARIABLE, available
 
 TEXT = """# a comment
 # A h
@@ -46,23 +45,6 @@ def test_the_alphabets_have_twenty_residues_and_three_structures() -> None:
     assert len(set(STRUCTURES)) == 3
 
 
-@pytest.mark.parametrize("line", ["B _", "A x", "A", "A _ _", "AA _", "A __"])
-def test_a_line_that_is_no_residue_is_named(line: str) -> None:
-    with pytest.raises(ValueError, match=r"line 2 of the protein text"):
-        parse(f"A _\n{line}\n")
-
-
-@pytest.mark.parametrize("text", ["", "# only a comment\n", "<>\nend\n"])
-def test_a_text_without_a_chain_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="holds no chain"):
-        parse(text)
-
-
-def test_an_unknown_part_is_refused() -> None:
-    with pytest.raises(ValueError, match="part is 'validation', wanted one of train, test"):
-        protein("validation")
-
-
 def test_the_real_chains_have_the_published_counts_or_their_absence_is_explained(real_data: Path) -> None:
     here = {each.source.name: each.state for each in available()}
     if here["protein"] != "here":
@@ -74,13 +56,3 @@ def test_the_real_chains_have_the_published_counts_or_their_absence_is_explained
         assert chains.n_chains == n_chains
         assert np.bincount(np.concatenate(chains.structures)).tolist() == by_structure
         assert [len(r) for r in chains.residues] == [len(s) for s in chains.structures]
-
-
-def test_a_file_that_was_changed_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
-    for file in SOURCES["protein"].files:
-        path = tmp_path / file.path
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(gzip.compress(b"A _\n"))
-    with pytest.raises(ValueError, match="does not have the SHA-256"):
-        protein()

@@ -26,31 +26,9 @@ def test_a_part_is_read_with_its_labels() -> None:
     assert scenes.labels.dtype == np.int64
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("X_test", np.zeros((0, 294))),
-        ("X_test", np.zeros((3, 293))),
-        ("X_test", np.full((3, 294), 1.1)),
-        ("X_test", np.full((3, 294), np.nan)),
-        ("y_test", np.zeros((2, 6))),
-        ("y_test", np.zeros((3, 5))),
-        ("y_test", np.full((3, 6), 2)),
-    ],
-)
-def test_an_array_that_does_not_fit_is_named(name: str, value: NDArray[Any]) -> None:
-    with pytest.raises(ValueError, match=f"^{name}"):
-        from_arrays(tiny() | {name: value}, "test")
-
-
 def test_a_missing_array_is_named() -> None:
     with pytest.raises(ValueError, match="wanted X_train and y_train and perhaps"):
         from_arrays(tiny(), "train")
-
-
-def test_an_unknown_part_is_refused() -> None:
-    with pytest.raises(ValueError, match="part is 'validation', wanted one of train, test"):
-        scene("validation")
 
 
 def test_the_real_images_have_the_published_counts_or_their_absence_is_explained(real_data: Path) -> None:

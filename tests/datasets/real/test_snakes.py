@@ -79,22 +79,6 @@ def test_unknown_edges_and_parts_are_refused() -> None:
         from_arrays(tiny(), "test")
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "said"),
-    [
-        ("shape_train", np.zeros((0, 2), dtype=int), "shape_train"),
-        ("shape_train", np.array([[2, 3], [0, 1]]), "shape_train"),
-        ("shape_train", np.array([[2, 3], [1, 2]]), r"X_train has shape \(7, 3\), wanted \(8, 3\)"),
-        ("X_train", np.zeros((7, 3), dtype=np.uint8), r"five colours of the set, got \[0, 0, 0\]"),
-        ("Y_train", np.full(7, 11), "Y_train"),
-        ("Y_train", np.zeros(6), "Y_train"),
-    ],
-)
-def test_an_array_that_does_not_fit_is_named(name: str, value: NDArray[Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        from_arrays(tiny() | {name: value}, "train")
-
-
 def follow(images: Snakes, i: int, length: int) -> None:
     """The colours of image i lead from each cell of the snake to the next."""
     pixels, labels = images.picture(i)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import inspect
 import sys
 import tracemalloc
 from collections.abc import Callable
@@ -55,6 +56,24 @@ def test_every_set_has_a_loader_of_its_name_that_explains_its_absence(root: Path
         assert name in datasets.__all__
         with pytest.raises(ValueError, match=f"the data set '{name}' is not here"):
             getattr(datasets, name)()
+
+
+def test_a_part_that_a_set_does_not_have_is_refused() -> None:
+    loaders = [loader for name in SOURCES if "part" in inspect.signature(loader := getattr(datasets, name)).parameters]
+    assert len(loaders) > 3
+    for loader in loaders:
+        with pytest.raises(ValueError, match="part is 'validation', wanted one of train, test"):
+            loader("validation")
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_file_that_was_changed_is_not_used(root: Path, name: str) -> None:
+    for file in SOURCES[name].files:
+        path = root / file.path
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(gzip.compress(b"another text") if path.suffix == ".gz" else b"another file")
+    with pytest.raises(ValueError, match="does not have the SHA-256"):
+        getattr(datasets, name)()
 
 
 def test_every_sum_is_a_sha_256_and_every_address_has_one() -> None:

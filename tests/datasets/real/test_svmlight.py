@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -35,24 +34,3 @@ def test_a_written_table_is_read_back(seed: int, n: int, width: int) -> None:
     features, read = parse(text, width)
     np.testing.assert_array_equal(features.toarray(), table)
     np.testing.assert_array_equal(read, labels)
-
-
-@pytest.mark.parametrize(
-    "line",
-    ["", "1:1", "1 2", "1 a:1", "1 1:", "1 1::1", "1 qid:3 1:1", "nan 1:1", "1 1:nan", "1 -1:1", "1 1.5:1", "x"],
-)
-def test_a_line_of_another_form_is_named(line: str) -> None:
-    text = f"1 1:1\n{line}\n" if line else "\n# nothing\n"
-    with pytest.raises(ValueError, match=r"line 2 of the svmlight text is|holds no row"):
-        parse(text, 3)
-
-
-@pytest.mark.parametrize("line", ["1 0:1", "1 4:1", "1 2:1 2:1", "1 2:1 1:1", "1 1:1e999", "1e999"])
-def test_an_index_or_number_out_of_range_is_named(line: str) -> None:
-    with pytest.raises(ValueError, match=r"line 3 of the svmlight text must hold finite numbers"):
-        parse(f"1 3:1\n\n{line}\n1 1:1", 3)
-
-
-def test_a_width_below_one_is_refused() -> None:
-    with pytest.raises(ValueError, match="n_features is 0, wanted a whole number of at least 1"):
-        parse("1 1:1", 0)
