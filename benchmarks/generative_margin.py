@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # run as a script: the checkout is not on the path, only this directory is
     sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.growth import draw_growth, growth_rows
 from benchmarks.measure import (
     CERTIFIED,
     GAPS,
@@ -30,18 +29,18 @@ from benchmarks.measure import (
     Launcher,
     Run,
     Session,
+    by_clarabel,
     cell,
     child,
     finite,
     judged,
     launch,
     memory,
-    new_table,
     opened,
     options,
-    shown,
     watched,
 )
+from benchmarks.tables import draw_growth, gap_rows, gap_table, growth_rows, new_table, shown
 
 # NumPy, matplotlib and the package are imported where they are needed: see `benchmarks.measure`.
 if TYPE_CHECKING:
@@ -151,8 +150,12 @@ def measure(workload: Workload, solver: str, limit: float) -> Iterator[dict[str,
     begin = time.perf_counter()
     problem = workload.build()
     yield {"before": memory(), "build_seconds": time.perf_counter() - begin}
-    run = {CUTS: _cuts, COMPACT: _compact}.get(solver)
-    yield from run(problem, workload.tol, limit) if run else _solve(problem, solver, workload.tol, limit)
+    if solver == COMPACT:
+        yield from by_clarabel("generative_margin.compact_dual", problem, workload.tol, limit, compiled=False)
+    elif solver == CUTS:
+        yield from _cuts(problem, workload.tol, limit)
+    else:
+        yield from _solve(problem, solver, workload.tol, limit)
     yield {"peak": memory()}
     if solver == FAST and workload == PASSES.workload:
         yield {"yardstick": _yardstick(workload)}
@@ -214,18 +217,6 @@ def _cuts(problem: GenerativeMargin, tol: float, limit: float) -> Iterator[dict[
     yield {"gap": certificate.gap, "status": "OPTIMAL" if certificate.gap <= tol else "TIME_LIMIT"}
 
 
-def _compact(problem: GenerativeMargin, tol: float, limit: float) -> Iterator[dict[str, Any]]:
-    from convexstruct.models.generative_margin.compact import compact_dual
-
-    begin = time.perf_counter()
-    solution = compact_dual(problem).solve("CLARABEL", tol, time_limit=limit)
-    seconds = time.perf_counter() - begin
-    for gap in GAPS:
-        if solution.gap <= gap:
-            yield {"reached": [gap, seconds]}
-    yield {"gap": solution.gap, "status": solution.status.name, "seconds": seconds, "rounds": 1}
-
-
 # -- in the parent -----------------------------------------------------------------------------------------------------
 
 
@@ -242,8 +233,7 @@ def run_goals(
     session: Session, goals: Sequence[Goal], workloads: Sequence[Any], fast: str, peers: Sequence[str], console: Console
 ) -> None:
     """The fast path and its peers on each workload, against the goals; peers as multiples of the fast path."""
-    head = ["workload", "solver", *(f"{gap:.0e}" for gap in GAPS), "goal", "final gap", "peak MiB", "before"]
-    table = new_table(f"Seconds to a certified gap (times the {fast}'s)", *head)
+    table = gap_table(f"Seconds to a certified gap (times the {fast}'s)", "goal")
     for workload in workloads:
         first, *others = (session("goals", workload, solver) for solver in (fast, *peers))
         words = [first.trouble] if first.trouble else []
@@ -251,12 +241,7 @@ def run_goals(
             for said, reached in verdicts(goal, first):
                 words.append(judged(said, reached))
                 session.judge(workload, said, reached, seconds=finite(first.to(goal.gap)), peak=finite(first.peak))
-        for run in (first, *others):
-            cells = [shown(run, gap, None if run is first else first) for gap in GAPS]
-            tail = [cell(run.gap, ".1e"), cell(run.peak, ".0f"), cell(run.before, ".0f")]
-            name, note = (workload.name, "\n".join(words)) if run is first else ("", run.trouble)
-            table.add_row(name, run.solver, *cells, note, *tail)
-        table.add_section()
+        gap_rows(table, (first, *others), "\n".join(words))
     console.print(table)
 
 

@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # run as a script: the checkout is not on the path, only this directory is
     sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.measure import THREADS, Session, judged, new_table, opened, options, report
+from benchmarks.measure import THREADS, Session, judged, opened, options, report
+from benchmarks.tables import new_table
 
 # NumPy, hmmlearn and the package are imported in the child: the interpreter's threads are set before.
 if TYPE_CHECKING:

@@ -39,10 +39,10 @@ from benchmarks.measure import (
     judged,
     launch,
     memory,
-    new_table,
     opened,
     options,
 )
+from benchmarks.tables import new_table
 
 # NumPy and the package are imported where they are needed: see `benchmarks.measure`.
 if TYPE_CHECKING:

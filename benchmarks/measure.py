@@ -37,7 +37,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 # its parent, so this process must stay smaller than any child.
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
 GAPS = (1e-2, 1e-3, 1e-4, 1e-6)
 THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -51,8 +50,6 @@ CERTIFIED = "stops when its bounds meet within the workload's gap; what counts i
 INTERIOR = "stops by its own rule (gap and residuals 1e-8, its default); what counts is the certificate at the end"
 #: What NumPy and BLAS choose their code by, of the flags that the kernel lists.
 CPU_FEATURES = ("sse4_2", "avx", "fma", "avx2", "avx512f", "avx512bw", "avx512dq", "avx512vl", "asimd", "sve")
-#: Columns that hold words; the others hold numbers.
-WORDS = ("workload", "solver", "goal", "what grows")
 
 
 class Named(Protocol):
@@ -142,10 +139,26 @@ def watched(
     yield {"rounds": solution.iterations, **also(solution)}
 
 
-def child(
-    workload: Callable[..., Any],
-    measure: Callable[[Any, str, float], Iterable[Mapping[str, Any]]],
-) -> None:
+def by_clarabel(formulation: str, problem: Any, tol: float, limit: float, compiled: bool) -> Iterator[dict[str, Any]]:
+    """Clarabel by CVXPY on an entry of `FORMULATIONS`; seconds with building and compiling, or without."""
+    from convexstruct.models import FORMULATIONS
+
+    begin = time.perf_counter()
+    built = FORMULATIONS[formulation].builder(problem)
+    if compiled:
+        built.problem.get_problem_data("CLARABEL")
+    report({"build_seconds": time.perf_counter() - begin})
+    begin = time.perf_counter() if compiled else begin
+    solution = built.solve("CLARABEL", tol, time_limit=limit)
+    seconds, gap = time.perf_counter() - begin, abs(solution.gap)
+    yield {"gap": gap, "status": solution.status.name, "seconds": seconds, "rounds": 1}
+    yield from ({"reached": [each, seconds]} for each in GAPS if gap <= each)
+
+
+Measure = Callable[[Any, str, float], Iterable[Mapping[str, Any]]]
+
+
+def child(workload: Callable[..., Any], measure: Measure) -> None:
     """If this process was started by `launch`: do the run, print what `measure` yields line by line, and exit."""
     if sys.argv[1:2] != ["--child"]:
         return
@@ -286,26 +299,6 @@ def write(path: Path, text: str) -> None:
     part = path.with_name(path.name + ".part")
     part.write_text(text + "\n", encoding="utf-8")
     part.replace(path)
-
-
-def shown(run: Run, gap: float, fast: Run | None = None) -> str:
-    """Seconds to ``gap``, and their ratio to those of the fast path; "> s" if a run of s seconds did not reach it."""
-    seconds = run.to(gap)
-    if math.isfinite(seconds):
-        ratio = seconds / fast.to(gap) if fast is not None else 0.0
-        return f"{seconds:.2f}" + (f" ({ratio:.{0 if ratio >= 9.5 else 1}f}x)" if ratio else "")
-    if run.trouble:
-        return "?"
-    return "" if run.gap <= run.workload.tol else f"> {run.seconds:.3g}"
-
-
-def new_table(title: str, *columns: str) -> Table:
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left")
-    for column in columns:
-        table.add_column(column, justify="left" if column in WORDS else "right", no_wrap=True)
-    return table
 
 
 def judged(goal: str, reached: bool | None) -> str:

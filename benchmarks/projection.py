@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # run as a script: the checkout is not on the path, only this directory is
     sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.growth import growth_rows, slope
 from benchmarks.measure import (
     CERTIFIED,
     GAPS,
@@ -34,18 +33,18 @@ from benchmarks.measure import (
     Launcher,
     Run,
     Session,
+    by_clarabel,
     cell,
     child,
     finite,
     judged,
     launch,
     memory,
-    new_table,
     opened,
     options,
-    shown,
     watched,
 )
+from benchmarks.tables import gap_rows, gap_table, growth_rows, new_table, slope
 
 # NumPy, matplotlib and the package are imported where they are needed: see `benchmarks.measure`.
 if TYPE_CHECKING:
@@ -148,7 +147,8 @@ def measure(workload: Workload, solver: str, limit: float) -> Iterator[dict[str,
     problem: Any = workload.chains() if workload.kind == "chains" else workload.box()
     yield {"before": memory(), "build_seconds": time.perf_counter() - begin}
     if solver == CLARABEL:
-        yield from _clarabel(problem, workload.tol, limit)
+        name = "tables" if workload.kind == "chains" else "box"
+        yield from by_clarabel(f"projection.{name}", problem, workload.tol, limit, compiled=True)
     elif workload.kind == "chains":
         from convexstruct import solvers
 
@@ -212,24 +212,6 @@ def best(call: Callable[[], object]) -> float:
         call()
         found.append(time.process_time() - begin)
     return min(found)
-
-
-def _clarabel(problem: Any, tol: float, limit: float) -> Iterator[dict[str, Any]]:
-    from convexstruct.families.projection import BoxProjection
-    from convexstruct.models import FORMULATIONS
-
-    name = "box" if isinstance(problem, BoxProjection) else "tables"
-    begin = time.perf_counter()
-    formulation = FORMULATIONS[f"projection.{name}"].builder(problem)
-    formulation.problem.get_problem_data("CLARABEL")
-    yield {"build_seconds": time.perf_counter() - begin}
-    begin = time.perf_counter()
-    solution = formulation.solve("CLARABEL", tol, time_limit=limit)
-    seconds = time.perf_counter() - begin
-    for gap in GAPS:
-        if abs(solution.gap) <= gap:
-            yield {"reached": [gap, seconds]}
-    yield {"gap": abs(solution.gap), "status": solution.status.name, "seconds": seconds, "rounds": 1}
 
 
 # -- in the parent -----------------------------------------------------------------------------------------------------
@@ -313,13 +295,8 @@ def run_growth(session: Session, workloads: Sequence[Workload], console: Console
 def run_tables(session: Session, workload: Workload, console: Console) -> None:
     """Chains by accelerated ascent, by blocks (Algorithm 3), and by Clarabel."""
     runs = {solver: session("tables", workload, solver) for solver in (ASCENT, BLOCKS, CLARABEL)}
-    head = ["workload", "solver", *(f"{gap:.0e}" for gap in GAPS), "final gap", "peak MiB", "before"]
-    table = new_table("Seconds to a certified gap (times the ascent's)", *head)
-    fast = runs[ASCENT]
-    for run in runs.values():
-        cells = [run.trouble or shown(run, gap, None if run is fast else fast) for gap in GAPS]
-        tail = [cell(run.gap, ".1e"), cell(run.peak, ".0f"), cell(run.before, ".0f")]
-        table.add_row(workload.name if run is fast else "", run.solver, *cells, *tail)
+    table = gap_table("Seconds to a certified gap (times the ascent's)")
+    gap_rows(table, list(runs.values()))
     console.print(table)
 
 

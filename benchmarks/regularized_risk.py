@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from benchmarks import liblinear
-from benchmarks.growth import growth_rows
 from benchmarks.measure import (
     CERTIFIED,
     GAPS,
@@ -44,12 +43,11 @@ from benchmarks.measure import (
     judged,
     launch,
     memory,
-    new_table,
     opened,
     options,
-    shown,
     watched,
 )
+from benchmarks.tables import gap_rows, gap_table, growth_rows, new_table, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -288,8 +286,7 @@ def at_validated(workloads: Sequence[Workload]) -> list[Workload]:
 
 def run_liblinear(session: Session, workloads: Sequence[Workload], console: Console) -> None:
     """Dense sets and a9a: liblinear to its own 1e-3, and at best, beside the fast default to a certified 1e-6."""
-    head = ["workload", "solver", *(f"{gap:.0e}" for gap in GAPS), "goal", "final gap", "peak MiB", "before"]
-    table = new_table("Seconds to a gap: certified (fast default), of the objective (liblinear)", *head)
+    table = gap_table("Seconds to a gap: certified (fast default), of the objective (liblinear)", "goal")
     goal = f"1e-6 {LIBLINEAR_RATIO:g}x sooner than its 1e-3"
     for workload in workloads:
         fast, own, peer = against_liblinear(session, "liblinear", workload, OWN, LIBLINEAR)
@@ -306,8 +303,7 @@ def run_liblinear(session: Session, workloads: Sequence[Workload], console: Cons
 
 def run_sparse(session: Session, workloads: Sequence[Workload], console: Console) -> None:
     """Sparse sets: within a factor of liblinear to 1e-3, and a certified 1e-6 within seconds."""
-    head = ["workload", "solver", *(f"{gap:.0e}" for gap in GAPS), "goal", "final gap", "peak MiB", "before"]
-    table = new_table("Seconds to a gap on sparse sets", *head)
+    table = gap_table("Seconds to a gap on sparse sets", "goal")
     for workload in workloads:
         fast, peer = against_liblinear(session, "sparse", workload, LIBLINEAR)
         seconds, ended = time_of(peer, 1e-3)
@@ -327,8 +323,7 @@ def run_sparse(session: Session, workloads: Sequence[Workload], console: Console
 def run_sooner(session: Session, section: str, workloads: Sequence[Workload], console: Console) -> None:
     """Many classes, more features than examples, and many short rows: a certified 1e-6 sooner than liblinear's
     objective is within 1e-6 of the bound. With many classes liblinear is Crammer and Singer's, by falling tol."""
-    head = ["workload", "solver", *(f"{gap:.0e}" for gap in GAPS), "goal", "final gap", "peak MiB", "before"]
-    table, goal = new_table(f"Seconds to a gap: {section}", *head), "1e-6 sooner than liblinear"
+    table, goal = gap_table(f"Seconds to a gap: {section}", "goal"), "1e-6 sooner than liblinear"
     for workload in workloads:
         fast, peer = against_liblinear(session, section, workload, LIBLINEAR)
         seconds, ended = time_of(peer, 1e-6)
@@ -373,13 +368,9 @@ def run_clarabel(session: Session, workloads: Sequence[Workload], console: Conso
 
 def run_peers(session: Session, workload: Workload, console: Console) -> None:
     """The solvers that paper 2 compares, each timed to the gap that its own bounds certify."""
-    head = ["workload", "solver", *(f"{gap:.0e}" for gap in GAPS), "rounds", "final gap", "peak MiB"]
-    table = new_table("Solvers of paper 2: seconds to a certified gap (times the fast default's)", *head)
+    table = gap_table("Solvers of paper 2: seconds to a certified gap (times the fast default's)")
     fast = session("peers", workload, FAST)
-    for run in (fast, *(session("peers", workload, name, PEER_LIMIT) for name in PEERS)):
-        cells = [shown(run, gap, None if run is fast else fast) for gap in GAPS]
-        tail = [str(run.rounds), cell(run.gap, ".1e"), cell(run.peak, ".0f")]
-        table.add_row(workload.name if run is fast else "", run.solver, *cells, *tail)
+    gap_rows(table, (fast, *(session("peers", workload, name, PEER_LIMIT) for name in PEERS)))
     console.print(table)
 
 

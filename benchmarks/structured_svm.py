@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # run as a script: the checkout is not on the path, only this directory is
     sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.growth import draw_growth, growth_rows
 from benchmarks.measure import (
     CERTIFIED,
     GAPS,
@@ -32,6 +31,7 @@ from benchmarks.measure import (
     Launcher,
     Run,
     Session,
+    by_clarabel,
     cell,
     child,
     finite,
@@ -39,13 +39,11 @@ from benchmarks.measure import (
     judged,
     launch,
     memory,
-    new_table,
     opened,
     options,
-    report,
-    shown,
     watched,
 )
+from benchmarks.tables import draw_growth, gap_rows, gap_table, growth_rows, new_table, shown
 
 # NumPy, matplotlib and the package are imported where they are needed: see `benchmarks.measure`.
 if TYPE_CHECKING:
@@ -148,7 +146,7 @@ def measure(workload: Workload, solver: str, limit: float) -> Iterator[dict[str,
     problem = workload.build()
     yield {"before": memory(), "build_seconds": time.perf_counter() - begin}
     if solver == CLARABEL:
-        yield from _clarabel(problem, workload.tol, limit)
+        yield from by_clarabel("structured_svm.marginals", problem, workload.tol, limit, compiled=False)
     elif solver == DLIB:
         yield from _dlib(problem)
     else:
@@ -176,55 +174,12 @@ def _to_target(problem: StructuredSVM, target: float, limit: float) -> Iterator[
     yield {"status": "OPTIMAL" if solution.primal <= target * (1 + 1e-12) else "TIME_LIMIT"}
 
 
-def _clarabel(problem: StructuredSVM, tol: float, limit: float) -> Iterator[dict[str, Any]]:
-    from convexstruct.models.structured_svm.max_margin_markov import marginals
-
-    begin = time.perf_counter()
-    formulation = marginals(problem)
-    report({"build_seconds": time.perf_counter() - begin})
-    solution = formulation.solve("CLARABEL", tol, time_limit=limit)
-    seconds = time.perf_counter() - begin
-    for gap in GAPS:
-        if solution.gap <= gap:
-            yield {"reached": [gap, seconds]}
-    yield {"gap": solution.gap, "status": solution.status.name, "seconds": seconds, "rounds": 1}
-
-
 def _dlib(problem: StructuredSVM) -> Iterator[dict[str, Any]]:
-    """dlib's one-slack cutting planes, to its own stopping rule; 1/2 |w|^2 + (C/N) sum H there."""
-    import dlib
-    import numpy as np
+    """dlib's one-slack cutting planes, to its own stopping rule."""
+    from benchmarks.peers import dlib
 
-    features = problem.features
-
-    class Separation:
-        """dlib asks example by example; all are decoded at once when it asks with a new w, which is the fastest way
-        from Python. Joint features are passed as lists of numbers, as dlib needs them."""
-
-        C = problem.n_examples / problem.lam
-        epsilon = 1e-3
-        num_samples, num_dimensions = problem.n_examples, problem.dimension
-        be_verbose = False
-
-        def __init__(self) -> None:
-            self.truth = [dlib.vector(row) for row in features.joint_each(features.truth).toarray().tolist()]
-            self.at = b""
-
-        def get_truth_joint_feature_vector(self, i: int) -> Any:
-            return self.truth[i]
-
-        def separation_oracle(self, i: int, current: Any) -> tuple[float, Any]:
-            w = np.array(current)
-            if w.tobytes() != self.at:
-                self.at = w.tobytes()
-                labels = problem.most_violated(w).labels
-                self.loss = problem.loss.of(labels)
-                self.joint = [dlib.vector(row) for row in features.joint_each(labels).toarray().tolist()]
-            return float(self.loss[i]), self.joint[i]
-
-    asked = Separation()
     begin = time.perf_counter()
-    w = np.array(dlib.solve_structural_svm_problem(asked))
+    w = dlib(problem)
     seconds = time.perf_counter() - begin
     yield {"value": problem.primal({"w": w}), "seconds": seconds, "status": "STOPPED"}
 
@@ -302,12 +257,8 @@ def run_clarabel(session: Session, workload: Workload, console: Console) -> None
     names = (FAST, CUTS, FRANK_WOLFE, CLARABEL)
     runs = {solver: session("clarabel", workload, solver) for solver in names}
     fast, reference = runs[FAST], runs[CLARABEL]
-    head = ["workload", "solver", *(f"{gap:.0e}" for gap in GAPS), "final gap", "peak MiB", "before"]
-    table = new_table("Seconds to a certified gap (times the fast default's)", *head)
-    for run in runs.values():
-        cells = [run.trouble or shown(run, gap, None if run is fast else fast) for gap in GAPS]
-        tail = [cell(run.gap, ".1e"), cell(run.peak, ".0f"), cell(run.before, ".0f")]
-        table.add_row(workload.name if run is fast else "", run.solver, *cells, *tail)
+    table = gap_table("Seconds to a certified gap (times the fast default's)")
+    gap_rows(table, list(runs.values()))
     console.print(table)
     # an interior point method has one time, that of its end; one that was stopped took at least that long
     ended = reference.seconds if math.isfinite(reference.seconds) else reference.limit

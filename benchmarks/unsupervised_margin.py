@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # run as a script: the checkout is not on the path, only this directory is
     sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.growth import growth_rows
 from benchmarks.measure import (
     CERTIFIED,
     GAPS,
@@ -39,12 +38,11 @@ from benchmarks.measure import (
     judged,
     launch,
     memory,
-    new_table,
     opened,
     options,
-    shown,
     watched,
 )
+from benchmarks.tables import growth_rows, new_table, shown
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import generative_margin as benchmark
-from benchmarks import growth, limits, measure
+from benchmarks import limits, measure, tables
 from benchmarks.generative_margin import FAST, START, Goal, Workload
 from benchmarks.measure import GAPS, Run
 from convexstruct.core.certificates import check_problem
@@ -78,9 +78,9 @@ def test_the_goal_in_chain_passes_is_reached_missed_or_undecided(capsys: pytest.
 
 def test_the_slope_of_a_power_is_its_exponent() -> None:
     sizes = [3, 10, 30, 100]
-    assert growth.slope(sizes, [0.5 * size**1.5 for size in sizes]) == pytest.approx(1.5)
-    assert growth.slope(sizes, [3.0, 10.0, math.inf, math.inf]) == pytest.approx(1.0)
-    assert math.isnan(growth.slope(sizes, [3.0, math.inf, math.inf, math.inf]))
+    assert tables.slope(sizes, [0.5 * size**1.5 for size in sizes]) == pytest.approx(1.5)
+    assert tables.slope(sizes, [3.0, 10.0, math.inf, math.inf]) == pytest.approx(1.0)
+    assert math.isnan(tables.slope(sizes, [3.0, math.inf, math.inf, math.inf]))
 
 
 def test_every_goal_is_judged_and_the_ladder_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
