@@ -87,7 +87,7 @@ def bethe(graph: nx.Graph) -> Weights:
             weights.given[u, v] = 1.0
         hanging = nx.restricted_view(inside, [], list(zip(cycle, cycle[1:] + cycle[:1])))
         for u in cycle:  # trees that hang from the cycle, away from it
-            weights.given |= {edge: 1.0 for edge in nx.bfs_edges(hanging, u)}
+            weights.given |= dict.fromkeys(nx.bfs_edges(hanging, u), 1.0)
     return weights
 
 

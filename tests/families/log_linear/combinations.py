@@ -187,6 +187,7 @@ def check(each: Combination, seed: int) -> str:
     for theta in thetas:
         found, (value, gradient) = problem.primal({"theta": theta}), value_and_gradient(features, agree, shares, theta)
         assert abs(float(found) - P(theta)) <= ROUNDING * max(1.0, P(theta)), "value"
+        assert found.allowance <= ROUNDING * (1.0 + P(theta)), "allowance"
         own, slope = problem.value_and_gradient(theta)
         size = max(1.0, float(np.abs(gradient).max()))
         assert abs(own - value) <= 1e-9 * max(1.0, abs(value)), "fit"

@@ -1,15 +1,19 @@
-"""Mutants of solvers of conditional random fields and hidden models, each wrong by one plausible slip."""
+"""Mutants of solvers of log-linear models, each wrong by one plausible slip; verification must fail them all."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 
 from convexstruct.core.driver import solve
 from convexstruct.core.scale import Scale
-from convexstruct.families.log_linear import ConditionalRandomField, HiddenField, HiddenMarkov
+from convexstruct.families.log_linear import ConditionalRandomField, HiddenField, HiddenMarkov, MarkovRandomField
+from convexstruct.models.log_linear.entropy import clique_entropy
+from convexstruct.models.log_linear.statement import over_cliques, parameters
 from convexstruct.tolerances import HIGH, LOW
 from tests.mutants import (
     ABOVE,
@@ -23,21 +27,31 @@ from tests.mutants import (
 )
 
 
+def instead(**changes: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Solves another problem: each named field is replaced by its function of the problem."""
+    return lambda problem: honest(replace(problem, **{name: made(problem) for name, made in changes.items()})).point
+
+
+def of_scale(lam: float = 1.0, C: Callable[[Any], float] = lambda problem: 1.0) -> Callable[[Any], Scale]:
+    """lam and C, each times a factor."""
+    return lambda problem: Scale(lam * problem.scale.lam, C(problem) * problem.scale.C)
+
+
+twice_the_penalty = instead(scale=of_scale(2.0))
+forbidden_labels_forgotten = instead(factors=lambda problem: replace(problem.factors, forbidden=None))
+weights_forgotten = instead(weights=lambda problem: np.ones(len(problem.weights)))
+
+
+def stops_early(problem: Any) -> Any:
+    return solve(problem, tol=HIGH, max_iterations=3).point
+
+
+# -- conditional random fields and hidden models -----------------------------------------------------------------------
+
+
 def wrong_sign(problem: ConditionalRandomField) -> Any:
     """Expected less observed features, and not the other way round."""
     return -honest(problem).point["theta"]
-
-
-def twice_the_penalty(problem: ConditionalRandomField) -> Any:
-    return honest(replace(problem, scale=replace(problem.scale, lam=2.0 * problem.scale.lam))).point
-
-
-def mean_for_sum(problem: ConditionalRandomField) -> Any:
-    return honest(replace(problem, scale=Scale(problem.scale.lam, problem.scale.C / problem.n_examples))).point
-
-
-def weights_forgotten(problem: ConditionalRandomField) -> Any:
-    return honest(replace(problem, weights=np.ones(problem.n_examples))).point
 
 
 def no_edges(problem: ConditionalRandomField) -> Any:
@@ -55,14 +69,6 @@ def transposed(problem: ConditionalRandomField) -> Any:
     return theta
 
 
-def forbidden_forgotten(problem: ConditionalRandomField) -> Any:
-    return honest(replace(problem, forbidden=None)).point
-
-
-def ridge_for_lasso(problem: ConditionalRandomField) -> Any:
-    return honest(replace(problem, l1=0.0, scale=replace(problem.scale, lam=problem.l1))).point
-
-
 def best_labelling(problem: ConditionalRandomField) -> Any:
     """Features of the best labelling in place of expected ones: a perceptron."""
     theta = np.zeros(problem.dimension)
@@ -71,10 +77,6 @@ def best_labelling(problem: ConditionalRandomField) -> Any:
         rest = problem.truth_joint - problem.features.joint(found, problem.ceiling)
         theta = theta + (rest / problem.scale.lam - theta) / step
     return theta
-
-
-def stops_early(problem: ConditionalRandomField) -> Any:
-    return solve(problem, tol=HIGH, max_iterations=3).point
 
 
 def borrowed_bound(problem: ConditionalRandomField) -> Any:
@@ -89,11 +91,6 @@ def changed_input(problem: ConditionalRandomField) -> Any:
     return honest(problem).point
 
 
-def clamps_forgotten(problem: HiddenField) -> Any:
-    """What is known is not used: every label is left open."""
-    return honest(replace(problem, known=np.ones_like(problem.known))).point
-
-
 def one_gradient_step(problem: HiddenField) -> Any:
     """In place of the M step."""
     theta = np.zeros(problem.dimension)
@@ -105,46 +102,37 @@ def unweighted_counts(problem: HiddenMarkov) -> Any:
     return honest(replace(problem, observed=replace(problem.observed, weights=None))).point
 
 
-MUTANTS: tuple[Mutant, ...] = (
+CONDITIONAL: tuple[Mutant, ...] = (
     Mutant("unweighted_counts", "counts without weights", unweighted_counts, "hidden-markov-length-one", ABOVE),
     Mutant(
-        "clamps_forgotten",
-        "labels that are known are summed over",
-        clamps_forgotten,
-        "hidden-observed",
-        ABOVE,
-        "where solvers start",
+        "clamps_forgotten", "labels that are known are summed over",
+        instead(known=lambda problem: np.ones_like(problem.known)), "hidden-observed", ABOVE, "where solvers start",
     ),
     Mutant("one_gradient_step", "the M step is one step", one_gradient_step, "hidden-observed-field", ABOVE),
     Mutant("wrong_sign", "the gradient has the wrong sign", wrong_sign, "crf-chains", ABOVE, "is a sign wrong"),
     Mutant(
-        "twice_the_penalty",
-        "the 1/2 of the penalty is forgotten",
-        twice_the_penalty,
-        "crf-strong",
-        ABOVE,
+        "twice_the_penalty", "the 1/2 of the penalty is forgotten", twice_the_penalty, "crf-strong", ABOVE,
         "twice the penalty",
     ),
-    Mutant("mean_for_sum", "the likelihood is a mean, not a sum", mean_for_sum, "crf-stars", ABOVE, "C / N"),
     Mutant(
-        "weights_forgotten",
-        "example weights are forgotten",
-        weights_forgotten,
-        "crf-planted",
-        ABOVE,
+        "mean_for_sum", "the likelihood is a mean, not a sum",
+        instead(scale=of_scale(C=lambda problem: 1.0 / problem.n_examples)), "crf-stars", ABOVE, "C / N",
+    ),
+    Mutant(
+        "weights_forgotten", "example weights are forgotten", weights_forgotten, "crf-planted", ABOVE,
         "where solvers start",
     ),
     Mutant("no_edges", "edges are left out", no_edges, "crf-stars-features", ABOVE),
     Mutant("transposed", "the table of pairs is transposed", transposed, "crf-cycles", ABOVE, "pairs transposed"),
     Mutant(
-        "forbidden_forgotten",
-        "forbidden pairs are summed over",
-        forbidden_forgotten,
-        "crf-forbidden",
-        ABOVE,
-        "forbidden pairs",
+        "forbidden_forgotten", "forbidden pairs are summed over", instead(forbidden=lambda problem: None),
+        "crf-forbidden", ABOVE, "forbidden pairs",
     ),
-    Mutant("ridge_for_lasso", "l2 in place of l1", ridge_for_lasso, "crf-lasso", ABOVE, "an L2 penalty in place"),
+    Mutant(
+        "ridge_for_lasso", "l2 in place of l1",
+        instead(l1=lambda problem: 0.0, scale=lambda problem: replace(problem.scale, lam=problem.l1)),
+        "crf-lasso", ABOVE, "an L2 penalty in place",
+    ),
     Mutant("best_labelling", "the best labelling stands for the mean", best_labelling, "crf-strong", ABOVE),
     Mutant("stops_early", "it stops after three rounds", stops_early, "crf-weak", ABOVE),
     Mutant("loosened_bound", "the lower bound is raised by 1%", loosened_bound, "crf-chains", TOO_GOOD),
@@ -153,4 +141,159 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("shares_above_one", "shares sum to 1.01", shares_above_one, "crf-length-one", "proves nothing"),
     Mutant("changed_input", "it writes to its input", changed_input, "crf-chains", "changes its input"),
     Mutant("not_a_number", "one entry is NaN", not_a_number, "crf-chains", "NaN"),
-)
+)  # fmt: skip
+
+
+# -- Markov random fields ----------------------------------------------------------------------------------------------
+
+
+def no_separators(problem: MarkovRandomField) -> Any:
+    """Cliques' entropies are added, and those of separators not taken off."""
+    formulation = clique_entropy(problem)
+    entropies = problem.scale.C * problem.mass * cp.sum(cp.entr(formulation.variables["q"]))
+    quadratic = 0.5 * problem.scale.lam * cp.sum_squares(formulation.variables["theta"])
+    changed = formulation.maximizing(entropies - quadratic)
+    changed.reference()
+    return parameters(changed)
+
+
+def one_way_consistency(problem: MarkovRandomField) -> Any:
+    """Every second row of consistency is left out."""
+    formulation, rows = clique_entropy(problem), over_cliques(problem).agreement
+    some = rows[np.arange(0, rows.shape[0], 2)]
+    changed = formulation.without("agree").adding("half", some @ formulation.variables["q"] == 0)
+    changed.reference()
+    return parameters(changed)
+
+
+def wrong_sign_of_a_moment(problem: MarkovRandomField) -> Any:
+    sums = problem.sums.copy()
+    sums[0] = -sums[0]
+    return solve(replace(problem, sums=sums)).point
+
+
+def samples_weights_forgotten(problem: MarkovRandomField) -> Any:
+    factors, samples = problem.factors, problem.samples
+    assert samples is not None
+    return honest(replace(MarkovRandomField.read(factors, samples), scale=problem.scale)).point
+
+
+def half_of_forbidden(problem: MarkovRandomField) -> Any:
+    """The last factor's forbidden labels are summed over."""
+    forbidden = np.array(problem.factors.forbidden)
+    forbidden[problem.factors.start[-2] :] = False
+    return honest(replace(problem, factors=replace(problem.factors, forbidden=forbidden))).point
+
+
+def tables(problem: MarkovRandomField, axes: int, change: Callable[[Any], Any]) -> Any:
+    """The optimum with ``change`` of every table of so many axes."""
+    theta = honest(problem, HIGH).point["theta"].copy()
+    for shape, first, last in zip(problem.factors.shapes, problem.factors.start, problem.factors.start[1:]):
+        if len(shape) == axes and len(set(shape)) == 1:
+            theta[first:last] = change(theta[first:last].reshape(shape)).ravel()
+    return theta
+
+
+def no_nodes(problem: MarkovRandomField) -> Any:
+    """The tables of nodes are left out."""
+    return tables(problem, 1, np.zeros_like)
+
+
+def swapped(problem: MarkovRandomField) -> Any:
+    """Tables of pairs are read with their axes exchanged."""
+    return tables(problem, 2, np.transpose)
+
+
+def infeasible_dual(problem: MarkovRandomField) -> Any:
+    """The dual point is not made feasible: its moments are not the data's."""
+    return replace(honest(problem), dual_point={"cliques": problem.gibbs(np.zeros(problem.dimension))})
+
+
+def regrettable_witness(problem: MarkovRandomField) -> Any:
+    """Clique tables of NaN."""
+    return replace(honest(problem), dual_point={"cliques": np.full(problem.polytope.n_variables, np.nan)})
+
+
+def changed_moments(problem: MarkovRandomField) -> Any:
+    """Makes the read-only array of moments writeable, and writes to it."""
+    problem.sums.setflags(write=True)
+    problem.sums[:] = problem.sums * 0.999
+    return honest(problem).point
+
+
+FIELD: tuple[Mutant, ...] = (
+    Mutant("no_separators", "separators' entropies are not taken off", no_separators, "mrf-grid", ABOVE),
+    Mutant("one_way_consistency", "half of the rows of consistency", one_way_consistency, "mrf-grid", ABOVE),
+    Mutant("mrf_wrong_sign", "one moment has the wrong sign", wrong_sign_of_a_moment, "mrf-grid", ABOVE),
+    Mutant(
+        "mrf_twice_the_penalty", "the 1/2 of the penalty is forgotten", twice_the_penalty, "mrf-planted", ABOVE,
+        "twice the penalty",
+    ),
+    Mutant(
+        "mrf_weights_forgotten", "samples' weights are forgotten", samples_weights_forgotten, "mrf-tied", ABOVE,
+        "weights of 1",
+    ),
+    Mutant(
+        "mrf_forbidden_forgotten", "forbidden labels are summed over", forbidden_labels_forgotten,
+        "mrf-configurations", ABOVE, "forbidden labels summed over",
+    ),
+    Mutant("half_of_forbidden", "a forbidden triple is summed over", half_of_forbidden, "mrf-configurations", ABOVE),
+    Mutant("no_nodes", "tables of nodes are left out", no_nodes, "mrf-parts", ABOVE),
+    Mutant("swapped", "tables have their axes exchanged", swapped, "mrf-tree", ABOVE, "pairs transposed"),
+    Mutant("mrf_stops_early", "it stops after three rounds", stops_early, "mrf-grid", ABOVE),
+    Mutant("infeasible_dual", "the dual point's moments are wrong", infeasible_dual, "mrf-chain", "proves only"),
+    Mutant(
+        "box_too_wide", "the box of the moments is too wide", instead(l1=lambda problem: 1.1 * problem.l1),
+        "mrf-grid-lasso", ABOVE,
+    ),
+    Mutant("regrettable_witness", "the witness is not a number", regrettable_witness, "mrf-inside", "proves nothing"),
+    Mutant("mrf_loosened_bound", "the lower bound is raised by 1%", loosened_bound, "mrf-grid-free", TOO_GOOD),
+    Mutant("mrf_flattered_value", "the value is lowered by 1%", flattered_value, "mrf-border", TOO_GOOD),
+    Mutant("mrf_changed_input", "it writes to its input", changed_moments, "mrf-grid", "changes its input"),
+    Mutant("mrf_not_a_number", "one entry is NaN", not_a_number, "mrf-uniform", "NaN"),
+)  # fmt: skip
+
+
+# -- pseudolikelihood --------------------------------------------------------------------------------------------------
+
+
+def raised_conditionals(problem: Any) -> Any:
+    """Conditionals that sum to 1.01."""
+    solution = honest(problem)
+    assert solution.dual_point is not None
+    return replace(solution, dual_point={"conditionals": 1.01 * solution.dual_point["conditionals"]})
+
+
+PSEUDO: tuple[Mutant, ...] = (
+    Mutant(
+        "one_variable_forgotten", "a variable is not predicted", instead(targets=lambda problem: problem.targets[1:]),
+        "pl-grid", ABOVE, "without the conditional of variable 0",
+    ),
+    Mutant(
+        "inputs_predicted", "inputs are predicted too",
+        instead(targets=lambda problem: tuple(range(problem.factors.n_variables))), "pl-inputs", ABOVE,
+        "inputs predicted too",
+    ),
+    Mutant(
+        "pl_weights_forgotten", "samples' weights are forgotten", weights_forgotten, "pl-tied", ABOVE, "weights of 1"
+    ),
+    Mutant(  # (20.31) has 1 / M, the penalty has not
+        "divided_by_samples", "the penalty is M times too strong",
+        instead(scale=of_scale(C=lambda problem: 1.0 / len(problem.samples))), "pl-grid-elastic", ABOVE,
+        "where solvers start",
+    ),
+    Mutant(
+        "pl_forbidden_forgotten", "forbidden labels are summed over", forbidden_labels_forgotten, "pl-forbidden",
+        ABOVE, "forbidden labels summed over",
+    ),
+    Mutant(
+        "half_of_l1", "the L1 penalty is halved", instead(l1=lambda problem: 0.5 * problem.l1), "pl-grid-lasso",
+        ABOVE, "half the L1 penalty",
+    ),
+    Mutant("raised_conditionals", "the witness is no distribution", raised_conditionals, "pl-grid", "proves nothing"),
+    Mutant("pl_loosened_bound", "the lower bound is raised by 1%", loosened_bound, "pl-tied", TOO_GOOD),
+    Mutant("pl_flattered_value", "the value is lowered by 1%", flattered_value, "pl-coin", TOO_GOOD),
+    Mutant("pl_not_a_number", "one entry is NaN", not_a_number, "pl-uniform", "NaN"),
+)  # fmt: skip
+
+MUTANTS: tuple[Mutant, ...] = (*CONDITIONAL, *FIELD, *PSEUDO)

@@ -1,4 +1,4 @@
-"""Small conditional random fields of every kind, and what summing over their labellings yields, written out."""
+"""Small conditional random fields of every kind, also with partial labels, and the sums over their labellings."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 
-from convexstruct.arrays import Labels, Vector
-from convexstruct.families.log_linear import ConditionalRandomField
+from convexstruct.arrays import Flags, Labels, Vector
+from convexstruct.families.log_linear import ConditionalRandomField, HiddenField
 
 
 def field(seed: int = 0, kind: str = "chains", n_labels: int = 3, **options: Any) -> ConditionalRandomField:
@@ -75,3 +75,29 @@ def written_out(problem: ConditionalRandomField, theta: Vector) -> Written:
         for y, share in zip(every, p):
             node[nodes, y] += share
     return Written(loss, gradient, entropy, np.concatenate(best), node, np.array(logs))
+
+
+SHAPES = {"chain": nx.path_graph, "star": lambda n: nx.star_graph(n - 1), "cycle": nx.cycle_graph}
+
+
+def partly(
+    seed: int, shape: str = "chain", features: int = 0, forbid: bool = False, all_known: bool = False, **options: Any
+) -> tuple[HiddenField, list[Flags], Flags]:
+    """Three labels, two node features; each node allows from one to three labels, 0 among them where pairs are
+    forbidden: 0 may be beside all labels, so that every example has a labelling."""
+    rng = np.random.default_rng(seed)
+    graphs = [SHAPES[shape](n) for n in (3, 4, 3)]
+    allowed = [rng.random((len(graph), 3)) < 0.5 for graph in graphs]
+    for part in allowed:
+        part[np.arange(len(part)), 0 if forbid else rng.integers(3, size=len(part))] = True
+    if all_known:
+        allowed = [np.eye(3, dtype=bool)[part.argmax(axis=1)] for part in allowed]
+    forbidden = (rng.random((3, 3)) < 0.4) & forbid
+    forbidden[0, :] = forbidden[:, 0] = False
+    edges: Any = "chain" if shape == "chain" else graphs
+    problem = HiddenField.conditional(
+        [rng.normal(size=(len(graph), 2)) for graph in graphs], allowed, edges=edges, forbidden=forbidden,
+        edge_features=[rng.normal(size=(graph.number_of_edges(), features)) for graph in graphs] if features else None,
+        weights=rng.uniform(0.5, 2.0, 3), **(options or {"lam": 0.3}),
+    )  # fmt: skip
+    return problem, allowed, forbidden

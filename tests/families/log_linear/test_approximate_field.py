@@ -45,22 +45,6 @@ def test_nothing_bounds_it_from_below_and_factors_of_three_not_from_above() -> N
     assert wide.primal({"theta": np.full(8, np.nan)}) == np.inf
 
 
-@pytest.mark.parametrize(
-    ("samples", "options", "said"),
-    [
-        (np.zeros((0, 2), int), {}, "samples is empty"),
-        ([[0, 5]], {}, "label 5 of variable 1"),
-        ([[0, 1]], {"weights": [-1.0]}, "wanted positive"),
-        ([[0, 1]], {"l1": np.nan}, "l1 is nan"),
-    ],
-)
-def test_bad_input_is_one_clear_sentence(samples: Any, options: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        ApproximateField.read(tabular_factors(nx.path_graph(2), 2), samples, **options)
-    with pytest.raises(ValueError, match="factors is None, wanted Factors"):
-        ApproximateField.read(None, [[0]])  # type: ignore[arg-type]  # wrong on purpose
-
-
 @pytest.mark.parametrize("l1", [0.0, 0.3])
 def test_the_default_solver_takes_every_penalty(l1: float) -> None:
     factors = tabular_factors(nx.cycle_graph(4), 2, tied=True)

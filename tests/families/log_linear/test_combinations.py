@@ -15,7 +15,6 @@ from convexstruct.core.solution import Status
 from convexstruct.families.log_linear import (
     ApproximateField,
     ContrastiveDivergence,
-    HiddenField,
     ImportanceSampling,
     MarkovRandomField,
     PseudoLikelihood,
@@ -138,14 +137,6 @@ def test_conditionals_that_have_one_label_each_cost_exactly_nothing(penalty: dic
     assert found.primal < 1e-300
 
 
-def test_samples_with_unknown_labels_are_sent_to_hidden_fields() -> None:
-    for read in (MarkovRandomField.read, PseudoLikelihood.read, ApproximateField.read):
-        with pytest.raises(ValueError, match=r"samples\[0, 1\] is -1, .* HiddenField takes labels that are not known"):
-            read(path(), [[0, -1, 1]])
-        with pytest.raises(ValueError, match=r"samples\[0, 1\] is -2, wanted a whole number of at least 0$"):
-            read(path(), [[0, -2, 1]])
-
-
 def test_a_witness_with_forbidden_labels_is_judged_infeasible_and_its_bound_still_holds() -> None:
     problem = MarkovRandomField.read(path(), [[1, 1, 0], [0, 0, 0]], forbidden=RISING, beta=1.0)
     polytope = problem.polytope
@@ -198,49 +189,3 @@ def test_nothing_forbidden_changes_no_fingerprint_and_no_export_and_something_do
     assert fingerprint(plain) == fingerprint(nothing) != fingerprint(bound)
     assert "factors.forbidden" not in {**parts(plain).numbers, **parts(plain).words}
     np.testing.assert_array_equal(parts(bound).numbers["factors.forbidden"], bound.factors.forbidden)
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ([[True, False, False]], r"forbidden has shape \(1, 3\), wanted \(2, 2\): one entry a pair of labels"),
-        ([[1, 0], [0, 0]], "forbidden holds int64, wanted True and False"),
-        ([((0, 1), [[True], [False]])], r"forbidden\[0\]\[1\] has shape \(2, 1\), wanted \(2, 2\)"),
-        ([((0, 7), RISING)], r"forbidden\[0\]\[0\] names variable 7, wanted variables from 0 to 2"),
-        ([((1, 1), RISING)], r"forbidden\[0\]\[0\] names a variable twice"),
-        (
-            [[False, True], [False, True]],
-            r"samples\[0\] has labels \(1, 1\) of variables \(0, 1\), which are forbidden",
-        ),
-    ],
-    ids=["shape", "kind", "table", "unknown", "twice", "sample"],
-)
-@pytest.mark.parametrize("read", [MarkovRandomField.read, PseudoLikelihood.read, ApproximateField.read])
-def test_what_cannot_be_forbidden_is_refused_in_one_sentence(read: Any, given: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        read(path(), [[1, 1, 0]], forbidden=given)
-
-
-def test_partial_labels_that_allow_nothing_are_refused_in_one_sentence() -> None:
-    factors = tabular_factors(nx.path_graph(3), [2, 3, 2])
-    flags = np.ones((2, 3, 3), dtype=bool)
-    with pytest.raises(ValueError, match="samples allows labels of variable 0 that it has not, wanted False from lab"):
-        HiddenField.unconditional(factors, flags)
-    flags[:, [0, 2], 2] = False
-    assert HiddenField.unconditional(factors, flags).unknown
-    flags[1, 2] = False
-    with pytest.raises(ValueError, match=r"samples\[1\] allows no label of variable 2, wanted at least one"):
-        HiddenField.unconditional(factors, flags)
-    with pytest.raises(ValueError, match=r"samples\[1\] leaves forbidden labels only, wanted one labelling that is no"):
-        HiddenField.unconditional(path(), [[-1, -1, -1], [0, -1, 1]], forbidden=RISING)
-    with pytest.raises(ValueError, match="forbidden leaves no joint label, wanted at least one that is allowed"):
-        MarkovRandomField.read(path(), moments=np.zeros(14), forbidden=np.ones((2, 2), dtype=bool))
-    with pytest.raises(
-        ValueError, match=r"counts\[3\] counts forbidden labels of variables \(0, 1\), wanted 0 of them"
-    ):
-        MarkovRandomField.read(path(), counts=[*[[1, 1]] * 3, [[1, 1], [0, 0]], [[1, 0], [1, 0]]], forbidden=RISING)
-    problem = MarkovRandomField.read(path(), [[1, 1, 0]], forbidden=RISING, beta=1.0)
-    with pytest.raises(ValueError, match=r"examples\[0\] leaves forbidden labels only"):
-        problem.predict(np.zeros(14), [[0, 1, -1]])
-    with pytest.raises(ValueError, match=r"forbidden is no list of pairs .*, wanted one where variables have from 2"):
-        MarkovRandomField.read(factors, [[0, 0, 0]], forbidden=RISING)

@@ -28,12 +28,3 @@ def test_hidden_labels_are_filled_in_by_the_most_probable_ones(kind: Any) -> Non
         np.testing.assert_array_equal(found, every[fits][scores[fits].argmax()])
     (whole,) = problem.predict({"theta": theta})
     np.testing.assert_array_equal(whole, every[scores.argmax()])
-
-
-@pytest.mark.parametrize(
-    ("examples", "said"),
-    [([[0, 3, 0, 0]], "label 3 of variable 1"), ([[0, -2, 0, 0]], "at least -1"), ([[0, 1]], "-1 where it is to be")],
-)
-def test_bad_examples_are_one_clear_sentence(examples: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        cs.ApproximateField.read(FACTORS, SAMPLES).predict(np.zeros(FACTORS.dimension), examples)

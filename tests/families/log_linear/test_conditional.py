@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
-from convexstruct.core.solution import Solution, Status
+from convexstruct.core.solution import Status
 from convexstruct.families.log_linear import ConditionalRandomField
 from convexstruct.models import FORMULATIONS
 from tests.families.log_linear.random_fields import KINDS, field, written_out
@@ -128,13 +127,6 @@ def test_one_label_and_one_position_cost_what_they_must() -> None:
     assert solve(one).primal == pytest.approx(np.log(2.0))
 
 
-def test_a_solution_is_saved_and_read_back(tmp_path: Path) -> None:
-    problem = field(10)
-    solution = solve(problem)
-    again = Solution.load(solution.save(tmp_path / "crf.npz"), problem)
-    assert again.certificate == solution.certificate
-
-
 # -- no maximum --------------------------------------------------------------------------------------------------------
 
 
@@ -227,30 +219,6 @@ def test_without_a_penalty_no_dual_point_is_above_any_point(seed: int, size: flo
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------
-
-X, Y = [np.ones((2, 1)), np.zeros((1, 1))], [[0, 1], [1]]
-REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "no example": ({"node_features": [], "labels": []}, "labels is an empty list|labels .* at least one"),
-    "an empty example": ({"labels": [[], [1]]}, r"labels\[0\]"),
-    "NaN": ({"node_features": [np.full((2, 1), np.nan), X[1]]}, r"node_features\[0\] contains NaN"),
-    "a label too large": ({"n_labels": 1}, r"labels\[0\]\[1\] is 1, wanted a whole number from 0 to 0"),
-    "two scales": ({"C": 1.0, "lam": 1.0}, "exactly one of C, C_mean, lam, beta, got C, lam"),
-    "a negative l1": ({"l1": -1.0}, "l1 is -1"),
-    "weights of another length": ({"weights": [1.0]}, "weights has shape"),
-    "forbidden of another shape": ({"forbidden": [True]}, "forbidden has shape"),
-    "forbidden pairs of the truth": (
-        {"forbidden": [[False, True], [False, False]]},
-        r"forbidden\[0, 1\] is True, but the true labels of example 0 have this pair",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
-def test_bad_input_is_refused_in_one_sentence(case: tuple[dict[str, Any], str]) -> None:
-    given, said = case
-    plain: dict[str, Any] = {"node_features": X, "labels": Y}
-    with pytest.raises(ValueError, match=said):
-        ConditionalRandomField.read(**(plain | given))
 
 
 def test_a_graph_that_is_too_wide_is_refused_with_its_width_and_what_serves_instead() -> None:

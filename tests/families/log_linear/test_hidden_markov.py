@@ -94,15 +94,6 @@ def test_of_sequences_of_length_one_the_optimum_is_the_entropy_of_their_frequenc
     assert solution.primal == pytest.approx(exact, rel=HIGH.gap)
 
 
-def test_of_several_starts_the_best_is_kept_and_one_goes_on_from_an_end() -> None:
-    problem, _, _ = drawn(3)
-    one, several = solve(problem, BaumWelch(seed=5)), solve(problem, BaumWelch(restarts=6, seed=5))
-    assert several.primal <= one.primal + ROUNDING
-    assert one.status is Status.STALLED
-    on = solve(problem, BaumWelch(), start=several)
-    assert on.primal <= several.primal + ROUNDING
-
-
 @pytest.mark.parametrize("pseudocounts", [0.0, 0.3])
 def test_the_bound_of_em_in_cvxpy_is_that_of_the_next_iteration(pseudocounts: float) -> None:
     problem, _, point = drawn(8, pseudocounts)
@@ -126,14 +117,3 @@ def test_states_are_read_from_sequences_and_points_are_repaired() -> None:
     assert certificate.infeasibility > 0.1
     fixed = problem.repair(problem.as_point(off))
     assert max(problem.residuals(fixed).values()) == 0.0
-
-
-def test_bad_input_is_one_sentence() -> None:
-    with pytest.raises(ValueError, match="allowed_transition has a row that allows nothing"):
-        HiddenMarkov.read([[0]], 2, 1, allowed_transition=np.array([[True, True], [False, False]]))
-    with pytest.raises(ValueError, match="leave no way to show the sequences"):
-        HiddenMarkov.read([[0, 1]], 1, 2, allowed_emission=np.array([[True, False]]))
-    with pytest.raises(ValueError, match="2 channels, wanted one symbol a step"):
-        HiddenMarkov.read([[[0, 1]]], 1, 2)
-    with pytest.raises(ValueError, match="smoothing of transition"):
-        HiddenMarkov.read([[0]], 2, 1, pseudocounts=(0.0, np.ones((3, 3)), 0.0))

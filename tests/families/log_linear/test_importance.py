@@ -66,12 +66,3 @@ def test_a_graph_too_wide_for_exact_samples_starts_from_zero_only() -> None:
     assert np.isfinite(importance_log_partition(factors, theta, 5, temperatures=2).value)
     with pytest.raises(ValueError, match="exact inference is out of reach"):
         importance_log_partition(factors, theta, 5, theta_0=theta)
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [({"n": 1}, "n is 1"), ({"temperatures": 0}, "temperatures is 0"), ({"theta_0": [1.0]}, "theta_0 has shape")],
-)
-def test_bad_input_is_one_clear_sentence(change: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        importance_log_partition(FACTORS, THETA, **{"n": 5, **change})

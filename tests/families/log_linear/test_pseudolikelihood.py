@@ -17,7 +17,7 @@ from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood, _alike
-from convexstruct.features.graphs.factors import Factors, factors_of_features, read_factors, tabular_factors
+from convexstruct.features.graphs.factors import factors_of_features, read_factors, tabular_factors
 from tests.features.graphs.test_factors import some_factors
 
 EXAMPLES = settings(max_examples=20, deadline=None)
@@ -217,28 +217,6 @@ def test_a_variable_without_a_factor_costs_the_logarithm_of_its_labels() -> None
     problem = PseudoLikelihood.read(read_factors([2, 3], [[0]]), [[0, 2], [1, 1]])
     assert problem.primal({"theta": np.zeros(2)}) == pytest.approx(2 * np.log(2) + 2 * np.log(3))
     assert repr(problem).startswith("PseudoLikelihood(2 samples")
-
-
-FACTORS = tabular_factors(nx.path_graph(2), 2)
-
-
-@pytest.mark.parametrize(
-    ("factors", "samples", "options", "said"),
-    [
-        (FACTORS, np.zeros((0, 2), int), {}, "samples is empty"),
-        (FACTORS, [[0, 1, 1]], {}, "one row a sample, one label a variable"),
-        (FACTORS, [[0, 2]], {}, "samples has label 2 of variable 1, wanted labels below 2"),
-        (FACTORS, [[0, 1]], {"weights": [0.0]}, "weights holds 0, wanted positive"),
-        (FACTORS, [[0, 1]], {"targets": [2]}, "targets"),
-        (FACTORS, [[0, 1]], {"targets": [False, False]}, "targets is empty, wanted at least one variable"),
-        (FACTORS, [[0, 1]], {"l1": -1.0}, "l1 is -1.0, wanted a number of at least 0"),
-        (FACTORS, [[0, 1]], {"lam": 1.0, "C": 1.0}, "exactly one of C, C_mean, lam, beta"),
-        ("grid", [[0, 1]], {}, "factors is 'grid', wanted Factors"),
-    ],
-)
-def test_bad_input_is_one_clear_sentence(factors: Factors, samples: Any, options: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        PseudoLikelihood.read(factors, samples, **options)
 
 
 def test_what_is_no_witness_proves_nothing() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -69,23 +67,3 @@ def test_training_raises_the_likelihood_and_lowers_the_error(persistent: bool) -
     assert epochs[-1].machine.log_likelihood(bars) > epochs[0].machine.log_likelihood(bars)
     assert epochs[-1].error < 0.5 * epochs[0].error
     assert epochs[-1].machine.log_likelihood(bars) < -np.log(4) + 1e-9  # that of the data's own distribution
-
-
-def test_machines_too_large_for_an_exact_ln_z_say_so() -> None:
-    with pytest.raises(ValueError, match="smaller layer has 21 variables"):
-        machine(0, 30, 21).log_partition()
-
-
-@pytest.mark.parametrize(
-    ("options", "data", "said"),
-    [
-        ({}, np.zeros((0, 3)), "data is empty"),
-        ({}, [[0.0, 2.0]], "data holds 2, wanted numbers from 0 to 1"),
-        ({}, [[0.0, -1.0]], "data holds -1"),
-        ({"momentum": 1.0}, [[0.0]], "momentum is 1"),
-        ({"k": 0}, [[0.0]], "k is 0"),
-    ],
-)
-def test_bad_input_is_one_clear_sentence(options: dict[str, Any], data: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        next(BoltzmannTraining(2, **options).train(data))

@@ -135,9 +135,3 @@ def test_first_steps_follow_the_unit_of_each_feature() -> None:
     scaled = replace(ISING, design=sp.csr_array(ISING.design @ sp.diags_array(unit)))
     found = first_steps(scaled, samples, shares)
     np.testing.assert_allclose(found * unit**2, first_steps(ISING, samples, shares), rtol=ROUNDING)
-
-
-def test_moments_without_samples_are_refused() -> None:
-    problem = MarkovRandomField.read(tabular_factors(nx.path_graph(1), 2), moments=[0.5, 0.5])
-    with pytest.raises(ValueError, match="problem has moments and no samples"):
-        solve(problem, ContrastiveDivergence())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -17,7 +16,7 @@ from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.solvers import double_loop
 from convexstruct.families.log_linear.solvers.double_loop import DoubleLoop, _Approximate
 from convexstruct.families.log_linear.solvers.pseudo_moments import PseudoMoments
-from convexstruct.features.graphs.factors import Factors, factors_of_features, read_factors, tabular_factors
+from convexstruct.features.graphs.factors import Factors, factors_of_features, tabular_factors
 
 
 def sampled(factors: Factors, seed: int, n: int = 60) -> Labels:
@@ -108,25 +107,3 @@ def test_from_a_start_where_messages_oscillate_nothing_is_claimed() -> None:
     assert "messages converged at 0 of " in found.message
     assert found.status is Status.UNCERTIFIED
     np.testing.assert_array_equal(found.point["theta"], begin.point["theta"])
-
-
-BAD = [
-    ({"entropy": "exact"}, "entropy is 'exact'"),
-    ({"damping": 1.0}, "damping is 1.0"),
-    ({"rounds": 0}, "rounds is 0"),
-]
-
-
-@pytest.mark.parametrize(("options", "said"), BAD)
-def test_bad_options_are_one_clear_sentence(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        DoubleLoop(**options)
-
-
-def test_problems_it_is_not_for_are_refused() -> None:
-    triple = ApproximateField.read(read_factors([2, 2, 2], [[0, 1, 2]]), [[0, 0, 1]], lam=1.0)
-    with pytest.raises(ValueError, match="a factor of more than two variables"):
-        solve(triple, DoubleLoop(entropy="tree_reweighted"))
-    sparse = ApproximateField.read(tabular_factors(nx.path_graph(2), 2), [[0, 1]], l1=1.0)
-    with pytest.raises(ValueError, match=r"l1 = 1, wanted 0: the double loop .* PseudoLikelihood"):
-        solve(sparse, DoubleLoop())

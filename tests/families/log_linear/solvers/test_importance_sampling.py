@@ -136,22 +136,6 @@ def test_it_ends_after_the_draws_that_are_allowed_and_says_where_there_is_no_max
     assert "the likelihood rises for ever" in solve(border, ImportanceSampling(200, draws=5)).message
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"samples": 1}, "samples is 1, wanted"),
-        ({"renew": 0.0}, "renew is 0"),
-        ({"renew": 1.0}, "renew is 1"),
-        ({"draws": 0}, "draws is 0, wanted"),
-        ({"sweeps": 0}, "sweeps is 0, wanted"),
-        ({"seed": -1}, "seed is -1, wanted"),
-    ],
-)
-def test_bad_options_are_one_clear_sentence(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        ImportanceSampling(**options)
-
-
 def test_on_a_wide_graph_it_learns_what_pairs_have_in_common() -> None:
     """The moments of the model that it learns are those of the data, as Theorem 20.3.1 asks, up to sampling."""
     factors = tabular_factors(nx.convert_node_labels_to_integers(nx.grid_2d_graph(3, 4)), 2, tied=True)

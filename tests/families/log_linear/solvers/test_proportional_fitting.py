@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import islice
 
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.solvers import proportional_fitting
 from convexstruct.families.log_linear.solvers.proportional_fitting import ProportionalFitting, decomposable
-from convexstruct.features.graphs.factors import read_factors, tabular_factors
+from convexstruct.features.graphs.factors import tabular_factors
 from convexstruct.oracles.enumeration import labellings
-from convexstruct.tolerances import HIGH, ROUNDING
-from tests.families.log_linear.fields import GRAPHS, drawn, triangle, value
+from convexstruct.tolerances import HIGH
+from tests.families.log_linear.fields import GRAPHS, drawn, value
 
 DECOMPOSABLE = {"path": True, "tree": True, "cycle": False, "grid": False, "two parts": True}
 
@@ -31,19 +28,6 @@ def test_it_reaches_the_optimum_with_a_proved_gap(name: str, n_labels: int) -> N
     solution = solve(problem, ProportionalFitting())
     assert solution.status is Status.OPTIMAL
     assert value(problem, solution.point["theta"]) == pytest.approx(solution.primal, rel=HIGH.gap)
-
-
-@given(st.sampled_from(sorted(GRAPHS)), st.integers(0, 2**32 - 1))
-@settings(max_examples=25, deadline=None)
-def test_the_value_never_rises_and_is_the_one_it_says(name: str, seed: int) -> None:
-    """Even where some entries never occur."""
-    problem = drawn(name, seed, 30)
-    before = problem.trivial_value
-    for iterate, _ in zip(ProportionalFitting().iterate(problem), range(6)):
-        now = value(problem, np.asarray(iterate.point["theta"]))
-        assert now <= before * (1 + ROUNDING)
-        assert iterate.primal == pytest.approx(now, rel=ROUNDING)
-        before = now
 
 
 @pytest.mark.parametrize("name", sorted(GRAPHS))
@@ -104,31 +88,6 @@ def test_without_a_least_ratio_a_label_that_never_occurs_makes_theta_infinite(mo
     with np.errstate(divide="ignore", invalid="ignore"):
         first = next(iter(ProportionalFitting().iterate(problem)))
     assert np.isneginf(first.point["theta"]).any()
-
-
-def test_it_starts_where_an_earlier_solution_ended() -> None:
-    problem = drawn("grid", 4, 500)
-    first = solve(problem, ProportionalFitting(), max_iterations=2)
-    assert solve(problem, ProportionalFitting(), start=first).trace.primal[0] <= first.primal * (1 + ROUNDING)
-
-
-@pytest.mark.parametrize(
-    ("problem", "said"),
-    [
-        (lambda: drawn("path", beta=1.0), r"problem has Penalty\(lam=1.0, l1=0.0\), wanted tables without a penalty"),
-        (lambda: MarkovRandomField.read(triangle(), moments=[1.5, 0.3]), "problem has shared parameters or features"),
-        (lambda: drawn("path", tied=True), "problem has shared parameters or features"),
-        (lambda: scaled(2.0), "problem has shared parameters or features"),
-    ],
-    ids=["penalty", "features", "tied", "scaled"],
-)
-def test_what_has_no_free_tables_is_refused(problem: Callable[[], MarkovRandomField], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        next(iter(ProportionalFitting().iterate(problem())))
-
-
-def scaled(factor: float) -> MarkovRandomField:
-    return MarkovRandomField.read(read_factors([2], [[0]], factor * np.eye(2)), [[0], [1]])
 
 
 def test_a_run_ends_where_nothing_improves(monkeypatch: pytest.MonkeyPatch) -> None:

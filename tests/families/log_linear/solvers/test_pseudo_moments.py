@@ -51,29 +51,3 @@ def test_on_a_cycle_the_beliefs_are_the_moments_and_the_likelihood_is_not_at_its
     np.testing.assert_allclose(beliefs.entries[0], problem.sums / problem.mass, atol=1e-8)
     exact = MarkovRandomField.read(factors, problem.samples).value_and_gradient(theta)[1]
     assert np.abs(exact).max() > 1e-4
-
-
-CHAIN = tabular_factors(nx.path_graph(2), 2)
-REFUSED = {
-    "a penalty": (CHAIN, {"lam": 1.0}, "pseudo-moment matching takes no penalty"),
-    "tied": (tabular_factors(nx.path_graph(3), 2, tied=True), {}, "wanted a free parameter for every entry"),
-    "scaled": (read_factors([2], [[0]], 2 * np.eye(2)), {}, "wanted a free parameter for every entry"),
-    "shared pairs": (read_factors([2, 2, 2], [[0, 1], [2, 1, 0]]), {}, "share 2 variables, wanted at most one"),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_it_is_not_for_is_refused(name: str) -> None:
-    factors, options, said = REFUSED[name]
-    with pytest.raises(ValueError, match=said):
-        solve(ApproximateField.read(factors, sampled(factors, 0), **options), PseudoMoments())
-
-
-def test_labels_that_never_occur_are_named_for_there_is_no_maximum() -> None:
-    with pytest.raises(ValueError, match=r"never have labels \(0, 1\) of variables \(0, 1\): .* no maximum"):
-        solve(ApproximateField.read(CHAIN, [[0, 0], [1, 1], [1, 0]]), PseudoMoments())
-
-
-def test_another_problem_is_refused() -> None:
-    with pytest.raises(ValueError, match="wanted a MarkovRandomField or ApproximateField"):
-        next(PseudoMoments().iterate(3, None))  # type: ignore[arg-type]  # wrong on purpose

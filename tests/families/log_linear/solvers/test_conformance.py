@@ -1,0 +1,228 @@
+"""What every solver of the family does, on problems of each kind that it is for: how a run ends, and what is refused.
+
+`tests/families/test_solvers.py` has what the solvers of all families share.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from convexstruct.core.certificates import certify
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Solution, Status
+from convexstruct.families.log_linear import (
+    FAMILY,
+    LBFGS,
+    ApproximateField,
+    AveragedSGD,
+    BaumWelch,
+    ContrastiveDivergence,
+    DoubleLoop,
+    ExpectationMaximisation,
+    HiddenField,
+    HiddenMarkov,
+    ImportanceSampling,
+    MarkovRandomField,
+    ProportionalFitting,
+    PseudoLikelihood,
+    PseudoMoments,
+)
+from convexstruct.features.graphs.factors import read_factors, tabular_factors
+from convexstruct.tolerances import MID, ROUNDING
+from tests.families.log_linear.fields import drawn
+from tests.families.log_linear.random_fields import field, partly
+
+OPTIMAL, STALLED, UNCERTIFIED = Status.OPTIMAL, Status.STALLED, Status.UNCERTIFIED
+
+
+def pseudo(**options: Any) -> PseudoLikelihood:
+    factors = tabular_factors(nx.cycle_graph(4), 2)
+    return PseudoLikelihood.read(factors, np.random.default_rng(0).integers(2, size=(80, 4)), **options)
+
+
+def approximate(**options: Any) -> ApproximateField:
+    factors = tabular_factors(nx.cycle_graph(4), 2)
+    return ApproximateField.read(factors, np.random.default_rng(0).integers(2, size=(80, 4)), **options)
+
+
+def mixture(**options: Any) -> HiddenField:
+    """The centre of a star is hidden."""
+    samples = np.random.default_rng(2).integers(0, 2, size=(30, 4))
+    samples[:, 0] = -1
+    return HiddenField.unconditional(tabular_factors(nx.star_graph(3), 2), samples, **options)
+
+
+def sequences() -> HiddenMarkov:
+    rng = np.random.default_rng(3)
+    return HiddenMarkov.read([rng.integers(0, 3, size=n) for n in (1, 4, 3, 2)], 2, 3, pseudocounts=0.5)
+
+
+class Posed(NamedTuple):
+    """A solver, a problem, how the run ends at the gap ``tol``, and whether P of its iterates never rises."""
+
+    solver: Any
+    make: Callable[[], Any]
+    ends: Status = OPTIMAL
+    tol: float = MID.gap
+    falls: bool = True
+
+
+POSED: dict[str, Posed] = {
+    **{
+        f"{name}, {kind}": Posed(solver, partial(field, 20, kind), OPTIMAL, gap, not name.endswith("SGD"))
+        for kind in ("chains", "forbidden", "stars with features", "cycles")
+        for name, solver, gap in (
+            ("L-BFGS", LBFGS(), 1e-8),
+            ("L-BFGS, scalar", LBFGS(metric="scalar"), 1e-8),
+            ("L-BFGS, one pair", LBFGS(memory=1), 1e-6),
+            ("averaged SGD", AveragedSGD(batch=2), 1e-3),
+        )
+    },
+    "L-BFGS, zeros": Posed(LBFGS(), lambda: field(20, l1=0.5), tol=1e-8),
+    "L-BFGS, field": Posed(LBFGS(), lambda: drawn("grid", beta=1.0)),
+    "L-BFGS, free field": Posed(LBFGS(), lambda: drawn("cycle", 1, 2000)),
+    "L-BFGS, pseudolikelihood": Posed(LBFGS(), lambda: pseudo(l1=0.5)),
+    "L-BFGS, free pseudolikelihood": Posed(LBFGS(), pseudo),
+    "L-BFGS, observed": Posed(LBFGS(), lambda: partly(3, all_known=True)[0], tol=1e-8),
+    "EM, observed": Posed(ExpectationMaximisation(), lambda: partly(3, all_known=True)[0]),
+    "proportional fitting": Posed(ProportionalFitting(), lambda: drawn("grid", 1, 2000)),
+    **{
+        f"{name}, {kind}": Posed(solver, make, STALLED)
+        for name, solver in (("L-BFGS", LBFGS()), ("EM", ExpectationMaximisation()))
+        for kind, make in (
+            ("hidden", lambda: partly(0)[0]),
+            ("hidden, zeros", lambda: partly(6, l1=0.4)[0]),
+            ("mixture", lambda: mixture(beta=1.0)),
+        )
+    },
+    "Baum-Welch": Posed(BaumWelch(restarts=2, fall=1e-8), sequences, STALLED),
+    "contrastive divergence": Posed(ContrastiveDivergence(steps=20), lambda: approximate(lam=0.1), UNCERTIFIED),
+    "double loop": Posed(DoubleLoop(), lambda: approximate(lam=0.1), UNCERTIFIED),
+    "importance sampling": Posed(ImportanceSampling(400), lambda: approximate(lam=0.1, l1=0.1), UNCERTIFIED),
+    "pseudo-moments": Posed(PseudoMoments(), approximate, UNCERTIFIED),
+}
+every = pytest.mark.parametrize("posed", POSED.values(), ids=POSED)
+judged = pytest.mark.parametrize(
+    "posed", [one for one in POSED.values() if one.ends is not UNCERTIFIED],
+    ids=[name for name, one in POSED.items() if one.ends is not UNCERTIFIED],
+)  # fmt: skip
+
+
+def test_every_solver_of_the_registry_is_in_the_table() -> None:
+    assert {type(posed.solver) for posed in POSED.values()} == set(FAMILY.solvers)
+
+
+@every
+def test_it_ends_as_it_should_within_a_bracket_that_the_problem_certifies(posed: Posed, tmp_path: Path) -> None:
+    problem = posed.make()
+    found = solve(problem, posed.solver, tol=posed.tol, max_iterations=2000)
+    assert found.status is posed.ends, found
+    assert found.certificate == certify(problem, found.point, found.dual_point)
+    assert Solution.load(found.save(tmp_path / "solution.npz"), problem).certificate == found.certificate
+    if posed.ends is UNCERTIFIED:
+        assert found.lower_bound == -np.inf
+        assert "no bound" in found.message
+        return
+    assert found.lower_bound <= solve(problem).certificate.primal
+    if getattr(problem, "l1", 0.0) or getattr(getattr(problem, "model", None), "l1", 0.0):
+        theta = found.point["theta"]
+        assert 0 < np.count_nonzero(theta) < len(theta)
+    if posed.ends is STALLED:
+        assert problem.stationarity(found.point) < (1e-2 if isinstance(problem, HiddenMarkov) else 1e-4)
+        assert "P is not convex" in found.message
+
+
+@judged
+def test_values_are_those_of_the_problem_and_no_bound_is_above_any_of_them(posed: Posed) -> None:
+    problem = posed.make()
+    iterates = list(islice(posed.solver.iterate(problem), 60))
+    values = [one.primal for one in iterates]
+    least = min(values) + ROUNDING * max(1.0, abs(min(values)))
+    assert all(one.lower_bound <= least for one in iterates)
+    for one in iterates[:: max(1, len(iterates) // 4)]:
+        exact = float(problem.primal(problem.as_point(one.point)))
+        assert one.primal == pytest.approx(exact, rel=ROUNDING, abs=ROUNDING)
+    if posed.falls:
+        assert (np.diff(values) <= ROUNDING * max(1.0, values[0])).all()
+
+
+ONE = tabular_factors(nx.path_graph(2), 1)
+NOTHING: dict[type, list[Callable[[], Any]]] = {
+    LBFGS: [
+        lambda: field(9, n_labels=1),
+        lambda: MarkovRandomField.read(ONE, [[0, 0]], beta=1.0),
+        lambda: PseudoLikelihood.read(ONE, [[0, 0]], l1=1.0),
+        lambda: HiddenField.unconditional(ONE, [[0, -1]], C=1.0),
+        lambda: HiddenField.conditional([np.ones((3, 2))] * 2, [np.ones((3, 2), dtype=bool)] * 2, C=1.0),
+    ],
+    AveragedSGD: [lambda: field(9, n_labels=1)],
+    BaumWelch: [lambda: HiddenMarkov.read([[0], [0, 0]], 2, 1)],
+    ExpectationMaximisation: [lambda: HiddenField.unconditional(ONE, [[0, -1]], C=1.0)],
+    ProportionalFitting: [lambda: MarkovRandomField.read(ONE, [[0, 0]])],
+}
+
+
+@pytest.mark.parametrize("solver", NOTHING, ids=lambda solver: solver.__name__)
+def test_where_there_is_nothing_to_learn_the_optimum_is_0(solver: Any) -> None:
+    for make in NOTHING[solver]:
+        assert 0.0 <= solve(make(), solver(), max_iterations=100).primal <= 1e-6
+
+
+def test_of_several_starts_the_best_end_is_kept() -> None:
+    problem = partly(3, lam=0.1)[0]
+    for solver in (LBFGS(spread=2.0), ExpectationMaximisation(spread=2.0), BaumWelch(seed=5)):
+        of = sequences() if isinstance(solver, BaumWelch) else problem
+        one, several = solve(of, solver), solve(of, dataclasses.replace(solver, restarts=3))
+        assert several.primal <= one.primal + ROUNDING
+
+
+def scaled() -> MarkovRandomField:
+    """One variable, whose table is twice its parameters."""
+    table = tabular_factors(nx.empty_graph(1), 2)
+    return MarkovRandomField.read(dataclasses.replace(table, design=2.0 * table.design), [[0], [1]])
+
+
+def shared() -> ApproximateField:
+    """Two factors that share two variables, one of which has three."""
+    return ApproximateField.read(read_factors([2, 2, 2], [[0, 1], [2, 1, 0]]), [[0, 0, 0], [1, 1, 1]])
+
+
+FREE = "problem has shared parameters or features"
+UNFIT: dict[str, tuple[Any, Callable[[], Any], str]] = {
+    "SGD, l1": (AveragedSGD(), lambda: field(24, l1=0.5), "AveragedSGD is for smooth penalties"),
+    "IPF, a penalty": (ProportionalFitting(), lambda: drawn("path", beta=1.0), r"Penalty\(lam=1.0, l1=0.0\), wanted"),
+    "IPF, tied": (ProportionalFitting(), lambda: drawn("path", tied=True), FREE),
+    "IPF, scaled": (ProportionalFitting(), scaled, FREE),
+    "loop, l1": (DoubleLoop(), lambda: approximate(l1=1.0), "l1 = 1, wanted 0: the double loop .* PseudoLikelihood"),
+    "CD, moments": (
+        ContrastiveDivergence(),
+        lambda: MarkovRandomField.read(tabular_factors(nx.path_graph(1), 2), moments=[0.5, 0.5]),
+        "problem has moments and no samples",
+    ),
+    "moments, a penalty": (PseudoMoments(), lambda: approximate(lam=1.0), "pseudo-moment matching takes no penalty"),
+    "moments, tied": (PseudoMoments(), lambda: drawn("path", tied=True), "wanted a free parameter for every entry"),
+    "moments, shared pairs": (PseudoMoments(), shared, "share 2 variables, wanted at most one"),
+    "loop, triples": (DoubleLoop(entropy="tree_reweighted"), shared, "a factor of more than two variables"),
+    "moments, absent": (
+        PseudoMoments(),
+        lambda: ApproximateField.read(tabular_factors(nx.path_graph(2), 2), [[0, 0], [1, 1], [1, 0]]),
+        r"never have labels \(0, 1\) of variables \(0, 1\): .* no maximum",
+    ),
+    "moments, scaled": (PseudoMoments(), scaled, "wanted a free parameter for every entry"),
+}
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_what_a_solver_is_not_for_is_refused(name: str) -> None:
+    solver, make, said = UNFIT[name]
+    with pytest.raises(ValueError, match=said):
+        solve(make(), solver)
