@@ -274,3 +274,19 @@ def test_bounds_obey_the_deadline() -> None:
         for bound, of in ((problem.primal, point), (problem.dual, dual_point)):
             with pytest.raises(deadline.DeadlinePassed):
                 bound(of)
+
+
+def test_eigenvalues_that_are_negative_by_rounding_pass() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(40, 3))
+    matrix = (rows @ rows.T) * (1.0 + 1e-13 * rng.normal(size=(40, 40)))
+    assert np.linalg.eigvalsh(0.5 * (matrix + matrix.T))[0] < 0
+    problem = GaussianProcessSequences.from_gram(matrix, [np.zeros(40, dtype=int)], 2)
+    assert np.array_equal(problem.gram.matrix, problem.gram.matrix.T)
+
+
+def test_a_point_may_be_given_by_its_parts() -> None:
+    problem = small(1)
+    u = np.arange(float(problem.dimension))
+    label, transition = problem.split(u)
+    assert np.array_equal(problem.as_point({"label": label, "transition": transition})["u"], u)
