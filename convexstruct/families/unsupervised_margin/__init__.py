@@ -10,8 +10,8 @@ from convexstruct.tolerances import Profile
 
 __all__ = ["FAMILY", "LowRank", "ReducedADMM", "UnsupervisedMargin"]
 
-#: Number of rows from which `LowRank` is chosen; between 24 and 60 rows neither solver is faster on the whole.
-MANY_ROWS = 30
+#: Number of rows from which `LowRank` is chosen; of 50 to 60 rows neither solver is faster on the whole.
+MANY_ROWS = 50
 
 
 def best(problem: UnsupervisedMargin, wanted: Profile) -> tuple[Solver, str]:
