@@ -1,6 +1,5 @@
-"""Each mechanism of `EntropicProximal`, switched off on the ring instances of `benchmarks/generative_margin.py`; the
-rules of `ProximalBundle` for gamma, on small rings and on counts of observed children of one hidden class; and the
-masters of `ProximalRSD`, on small rings."""
+"""Each mechanism of `EntropicProximal`, switched off on the ring instances of `benchmarks/generative_margin.py` and on
+counts of observed children of one hidden class; and the masters of `ProximalRSD`, on small rings."""
 
 from __future__ import annotations
 
@@ -14,17 +13,18 @@ import numpy as np
 from benchmarks.ablation import Mechanism, Study
 from convexstruct.core.quasi_newton import Pairs
 from convexstruct.datasets.generated.ring import EASY, HARD, Noise, ring
-from convexstruct.families.generative_margin import EntropicProximal, GenerativeMargin, ProximalBundle, ProximalRSD
-from convexstruct.families.generative_margin.invariants import LocalVariance, local_variance
-from convexstruct.families.generative_margin.solvers.entropic_proximal import _Run
+from convexstruct.families.generative_margin import EntropicProximal, GenerativeMargin, ProximalRSD
+from convexstruct.families.generative_margin.cases import CASES
+from convexstruct.families.generative_margin.solvers.entropic_proximal.invariants import LocalVariance, local_variance
+from convexstruct.families.generative_margin.solvers.entropic_proximal.method import Run
 
-METHOD = "convexstruct.families.generative_margin.solvers.entropic_proximal"
-STAGE = "convexstruct.families.generative_margin.solvers.entropic_stage"
-BUNDLE = "convexstruct.families.generative_margin.solvers.bundle"
+ROOM = "convexstruct.families.generative_margin.solvers.entropic_proximal"
+METHOD, DIAGONAL, DESCENT, NEWTON, COVARIANCE = (
+    f"{ROOM}.{name}" for name in ("method", "diagonal", "descent", "newton", "covariance")
+)
 MASTER = "convexstruct.families.generative_margin.solvers.simplicial_master"
 INNER = "convexstruct.families.generative_margin.solvers.inner_approximation"
 RSD = "convexstruct.families.generative_margin.solvers.proximal_rsd"
-COVARIANCE = "convexstruct.families.generative_margin.covariance"
 LOG_SUMS = "convexstruct.oracles.chain.log_sums"
 #: For polishing, each a tenth of the one before.
 GAMMAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
@@ -60,63 +60,40 @@ def _no_invariants(features: Any, theta: Any, loss_weight: float) -> LocalVarian
     return None if local is None else LocalVariance(local.counts, local.blocks, np.zeros(0))
 
 
-def _always_new(self: Any, stage: Any, value: Any, known: Any, _metric: Any = _Run._metric) -> Any:
-    return _metric(self, stage, value, None)
+def _always_new(self: Run, stage: Any, value: Any, _metric: Any = Run._metric) -> Any:
+    self._known = None
+    return _metric(self, stage, value)
 
 
 def _forget(self: Pairs, factor: float) -> None:
     self.clear()
 
 
-def _always_rough(self: Any, *given: Any, rough: bool = True, _init: Any = _Run.__init__) -> None:
-    _init(self, *given)
-
-
-def _never_rough(self: Any, *given: Any, rough: bool = True, _init: Any = _Run.__init__) -> None:
-    _init(self, *given, rough=False)
-
-
-DIAGONAL = (
+METRIC = (
     Mechanism("L-BFGS (one pair kept)", {"memory": 1}),
     Mechanism("pairs kept from stage to stage", patches={"convexstruct.core.quasi_newton:Pairs.scale": _forget}),
-    Mechanism("invariants in the diagonal metric", patches={f"{STAGE}:local_variance": _no_invariants}),
-    Mechanism("local variance in the diagonal metric", patches={f"{STAGE}:local_variance": lambda *_: None}),
-    Mechanism("diagonal metric kept for steps (METRIC_STEPS)", patches={f"{STAGE}:METRIC_STEPS": 1}),
-    Mechanism("floor of the diagonal's counts (LEAST_COUNT)", patches={f"{STAGE}:LEAST_COUNT": 1e-9}),
-    Mechanism("least share of a known variance (VARIANCE_SHARE)", patches={f"{STAGE}:VARIANCE_SHARE": 1.0}),
-    Mechanism("P in the midst of stages (EVALUATION_STEPS)", patches={f"{METHOD}:EVALUATION_STEPS": NEVER}),
-    Mechanism("slack in v (epsilon)", patches={f"{METHOD}:_Run._epsilon": lambda self, state: 0.0}),
-    Mechanism("stage gap by the certified one (CERTIFIED_SHARE)", patches={f"{METHOD}:CERTIFIED_SHARE": 0.0}),
-    Mechanism("longest move of a step (LONGEST_MOVE)", patches={f"{STAGE}:LONGEST_MOVE": NEVER}),
-    Mechanism("rough first stages", patches={f"{METHOD}:_Run.__init__": _never_rough}),
-    Mechanism("shrink and inner of DIAGONAL_ONLY", patches={f"{METHOD}:DIAGONAL_ONLY": (1.0, 0.0)}),
+    Mechanism("invariants in the diagonal metric", patches={f"{ROOM}.stage:local_variance": _no_invariants}),
+    Mechanism("local variance in the diagonal metric", patches={f"{ROOM}.stage:local_variance": lambda *_: None}),
+    Mechanism("diagonal metric kept for steps (METRIC_STEPS)", patches={f"{DIAGONAL}:METRIC_STEPS": 1}),
+    Mechanism("least share of a known variance (VARIANCE_SHARE)", patches={f"{DIAGONAL}:VARIANCE_SHARE": 1.0}),
+    Mechanism("slack in v (epsilon)", patches={f"{METHOD}:Run._epsilon": lambda self: 0.0}),
+    Mechanism("longest move of a step (LONGEST_MOVE)", patches={f"{DESCENT}:LONGEST_MOVE": NEVER}),
+    Mechanism("rough first stages (ROUGH_COST)", patches={f"{METHOD}:ROUGH_COST": NEVER}),
+    Mechanism("accurate ends of rough stages (ROUGH_DECREASE)", patches={f"{METHOD}:ROUGH_DECREASE": 1.0}),
+    Mechanism("floor of the diagonal's counts (LEAST_COUNT)", patches={f"{DIAGONAL}:LEAST_COUNT": 1e-9}),
 )
 MECHANISMS = (
-    *DIAGONAL,
-    Mechanism("Newton's metric", {"newton": 0.0}),
-    Mechanism("one covariance for many stages", patches={f"{METHOD}:_Run._metric": _always_new}),
+    *METRIC,
+    Mechanism("Newton's metric", {"newton": False}),
+    Mechanism("one covariance for many stages", patches={f"{METHOD}:Run._metric": _always_new}),
     Mechanism("few labels kept (NEGLIGIBLE)", patches={f"{COVARIANCE}:NEGLIGIBLE": -1.0}),
     Mechanism("no tiny counts in the covariance (LEAST_COUNT)", patches={f"{COVARIANCE}:LEAST_COUNT": 0.0}),
     Mechanism("no tiny messages of chains (SMALLEST)", patches={f"{LOG_SUMS}:SMALLEST": 0.0}),
     Mechanism("wait for a covariance (WAITED_SHARE)", patches={f"{METHOD}:WAITED_SHARE": 0.0}),
-    Mechanism("smaller ridge on a new covariance (RIDGE)", patches={f"{METHOD}:RIDGE": 1e-3}),
-    Mechanism("ridge on an old covariance (OLD_RIDGE)", patches={f"{METHOD}:OLD_RIDGE": 0.0}),
-    Mechanism("rough stages end by the slope (ROUGH_DECREASE)", patches={f"{METHOD}:ROUGH_DECREASE": 1.0}),
+    Mechanism("ridge on the covariance (RIDGE)", patches={f"{NEWTON}:RIDGE": 1e-3}),
 )
 #: Of use only where there are many examples.
-MANY = (Mechanism("pilot run", {"pilot": 0}), Mechanism("Newton's metric", {"newton": 0.0}))
-PILOT = (Mechanism("accurate stages of the pilot run", patches={f"{METHOD}:_Run.__init__": _always_rough}),)
-#: Where there are many examples the covariance is that of the pilot run's, a sample.
-SAMPLED = (
-    Mechanism("smaller ridge on a sampled covariance (SAMPLE_RIDGE)", patches={f"{METHOD}:SAMPLE_RIDGE": 1e-3}),
-    Mechanism("larger ridge on a sampled covariance (SAMPLE_RIDGE)", patches={f"{METHOD}:SAMPLE_RIDGE": 1e-7}),
-)
-GAMMA = (
-    Mechanism("gamma falls (LEAST_GAMMA)", patches={f"{BUNDLE}:LEAST_GAMMA": 1.0}),
-    Mechanism("gamma falls without end (LEAST_GAMMA)", patches={f"{BUNDLE}:LEAST_GAMMA": 1e-9}),
-    Mechanism("gamma halved far away (FAR_DECREASE)", patches={f"{BUNDLE}:FAR_DECREASE": NEVER}),
-    Mechanism("polishing", {"polish_every": 0}),
-)
+PILOT = (Mechanism("pilot run", {"pilot": 0}), Mechanism("pilot run of fewer (MANY)", patches={f"{METHOD}:MANY": 4}))
 MASTERS = (
     Mechanism("polishing", {"polish_every": 0}),
     Mechanism("larger ridges where the Hessian is singular (RIDGES)", patches={f"{MASTER}:RIDGES": (1e-9,)}),
@@ -124,21 +101,22 @@ MASTERS = (
     Mechanism("few gammas of polishing (POLISH_GAMMAS)", patches={f"{INNER}:POLISH_GAMMAS": GAMMAS}),
     Mechanism("accurate masters (MASTER_SHARE)", patches={f"{RSD}:MASTER_SHARE": 0.1}),
 )
+#: Small cases in which parameters end near 0, or at it.
+EDGES = [case.build for case in CASES if case.name in ("hmm-large-eta", "hmm-zeros-in-c")]
 COUNTS = [functools.partial(_counts, 300, 12, seed) for seed in (1, 2)]
 
 STUDIES = [
     Study("ring-easy", _rings(100, 50, EASY), EntropicProximal(), 1e-6, MECHANISMS),
     Study("ring-hard", _rings(100, 50, HARD), EntropicProximal(), 1e-6, MECHANISMS),
     Study("ring-hard-eta-1", _rings(100, 50, HARD, 1.0), EntropicProximal(), 1e-4, MECHANISMS),
-    Study("ring-many", _rings(3000, 25, HARD, instances=1), EntropicProximal(), 1e-3, MANY),
     Study("ring-10000", _rings(10_000, 50, EASY, instances=1), EntropicProximal(), 1e-3, PILOT),
-    Study("ring-10000-hard", _rings(10_000, 50, HARD, instances=1), EntropicProximal(), 1e-3, SAMPLED),
-    Study("ring-diagonal", _rings(100, 50, HARD), EntropicProximal(newton=0), 1e-3, DIAGONAL),
+    Study("ring-10000-hard", _rings(10_000, 50, HARD, instances=1), EntropicProximal(), 1e-3, PILOT),
+    Study("ring-diagonal", _rings(100, 50, HARD), EntropicProximal(newton=False), 1e-3, METRIC),
     Study("ring-30-states-easy", _rings(100, 50, EASY, instances=1, states=30), EntropicProximal(), 1e-4, MECHANISMS),
     Study("ring-30-states-hard", _rings(100, 50, HARD, instances=1, states=30), EntropicProximal(), 1e-4, MECHANISMS),
-    Study("ring-50-states", _rings(100, 50, EASY, instances=1, states=50), EntropicProximal(), 1e-3, DIAGONAL),
-    Study("bundle, rings", _rings(40, 15, HARD, 0.1, 2, 5), ProximalBundle(), 1e-3, GAMMA),
-    Study("bundle, counts", COUNTS, ProximalBundle(), 1e-3, GAMMA),
+    Study("ring-50-states", _rings(100, 50, EASY, instances=1, states=50), EntropicProximal(), 1e-3, METRIC),
+    Study("large eta, zeros in c", EDGES, EntropicProximal(), 1e-6, METRIC),
+    Study("counts", COUNTS, EntropicProximal(), 1e-6, METRIC),
     Study("decomposition, easy", _rings(20, 10, EASY, 0.1, 2, 5), ProximalRSD(), 1e-5, MASTERS),
     Study("decomposition, hard", _rings(20, 10, HARD, 1.0, 2, 5), ProximalRSD(), 1e-2, MASTERS),
 ]

@@ -45,7 +45,7 @@ class TableLayout:
     names: tuple[Hashable, ...]
     shapes: tuple[tuple[int, ...], ...]
 
-    @property
+    @cached_property
     def dimension(self) -> int:
         """d, the length of theta."""
         return int(sum(np.prod(shape) for shape in self.shapes))

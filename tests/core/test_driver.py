@@ -18,7 +18,7 @@ from convexstruct.core.driver import solve
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Solution, Status
 from convexstruct.core.trace import Trace
-from convexstruct.families.generative_margin import ProximalBundle, ProximalRSD
+from convexstruct.families.generative_margin import ProximalRSD
 from convexstruct.families.projection import BoxProjection
 from convexstruct.rounding import Rounded
 from convexstruct.tolerances import HIGH, LOW
@@ -367,9 +367,8 @@ def test_a_family_without_a_solver_is_named() -> None:
         solve(Square())
 
 
-@pytest.mark.parametrize("solver", [ProximalRSD(), ProximalBundle()], ids=["rsd", "bundle"])
-def test_going_on_from_a_file_equals_going_on_from_memory(solver: ProximalRSD | ProximalBundle, tmp_path: Path) -> None:
-    problem = hmm(0)
+def test_going_on_from_a_file_equals_going_on_from_memory(tmp_path: Path) -> None:
+    problem, solver = hmm(0), ProximalRSD()
     first = solve(problem, solver, max_iterations=5)
     loaded = Solution.load(first.save(tmp_path / "half.npz"))
     assert loaded.status is Status.ITERATION_LIMIT

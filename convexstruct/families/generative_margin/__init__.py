@@ -3,9 +3,7 @@
 from convexstruct.core.iterate import Solver
 from convexstruct.core.papers import PAPER_0
 from convexstruct.core.registry import Family, System, register
-from convexstruct.families.generative_margin.covariance import CountCovariance
 from convexstruct.families.generative_margin.problem import GenerativeMargin
-from convexstruct.families.generative_margin.solvers.bundle import ProximalBundle
 from convexstruct.families.generative_margin.solvers.entropic_proximal import EntropicProximal
 from convexstruct.families.generative_margin.solvers.maximum_likelihood import MaximumLikelihood
 from convexstruct.families.generative_margin.solvers.proximal_rsd import ProximalRSD
@@ -19,23 +17,13 @@ __all__ = [
     "GenerativeMargin",
     "MaximumLikelihood",
     "OnlineWorkingSets",
-    "ProximalBundle",
     "ProximalRSD",
 ]
 
-#: With more examples than this, listing their labellings for a covariance costs more than the rounds of a bundle.
-MANY_EXAMPLES = 2000
-
 
 def best(problem: GenerativeMargin, wanted: Profile) -> tuple[Solver, str]:
-    """The default solver and the reason for it: the entropic method, with an exact covariance if there is one; a bundle
-    method if there are many examples with few labellings each."""
-    kind = CountCovariance(problem.features).kind
-    if kind == "recursion" or (kind == "listing" and problem.n_examples <= MANY_EXAMPLES):
-        return EntropicProximal(), "exact covariance: Newton's metric finishes every stage"
-    if kind == "listing":
-        return ProximalBundle(), "many examples with few labellings each: one oracle call a round is cheapest"
-    return EntropicProximal(newton=0), "no exact covariance: entropic stages in a diagonal metric"
+    """The default solver and the reason for it."""
+    return EntropicProximal(), "sums over all labellings; Newton's metric where a covariance is known and pays"
 
 
 #: Every system of the family is stated in each of these.
@@ -61,7 +49,6 @@ FAMILY = register(
             EntropicProximal,
             MaximumLikelihood,
             OnlineWorkingSets,
-            ProximalBundle,
             ProximalRSD,
         ),
         best=best,

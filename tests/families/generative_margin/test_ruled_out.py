@@ -15,7 +15,7 @@ from convexstruct.core.driver import solve
 from convexstruct.core.iterate import Solver
 from convexstruct.core.solution import Status
 from convexstruct.datasets.generated.networks import random_network
-from convexstruct.families.generative_margin import EntropicProximal, ProximalBundle, ProximalRSD
+from convexstruct.families.generative_margin import EntropicProximal, ProximalRSD
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.features.counts import bounds
 from convexstruct.features.counts.counts import Counts
@@ -151,9 +151,7 @@ def test_a_distribution_on_one_labelling_other_than_the_truth_has_exact_moments(
         assert found.loss == pytest.approx(float(features.examples.weights @ features.loss(labels)), rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    "solver", [EntropicProximal(), ProximalBundle(), ProximalRSD()], ids=lambda s: type(s).__name__
-)
+@pytest.mark.parametrize("solver", [EntropicProximal(), ProximalRSD()], ids=lambda s: type(s).__name__)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_solver_that_large_scores_mislead_ends_with_an_honest_status(solver: Solver, seed: int) -> None:
     problem = chain(seed)

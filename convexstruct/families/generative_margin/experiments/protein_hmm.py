@@ -43,8 +43,7 @@ C = ("uniform", "ML")
 FOLDS = 3
 #: Most rounds of a solve, which needs far fewer. A time limit would make the results depend on the machine.
 ROUNDS = 40
-#: For long chains the covariance is expensive to form, and L-BFGS without Newton steps is faster.
-SOLVER = EntropicProximal(newton=0.0)
+SOLVER = EntropicProximal()
 
 PUBLISHED = {"Qian and Sejnowski 1988, neural network, test accuracy": 0.643}
 

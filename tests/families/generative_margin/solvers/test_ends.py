@@ -10,11 +10,10 @@ import pytest
 from convexstruct.tolerances import MID
 from tests.models.generative_margin.instances import INSTANCES
 
-#: Solvers by the module where their PATIENCE is (bundle, entropic_proximal, proximal_rsd, working_sets), an instance
+#: Solvers by the module where their PATIENCE is (method, proximal_rsd, working_sets), an instance
 #: that ends by it alone, and the rounds that it takes at most.
 ENDS = {
-    "bundle": ("ProximalBundle", "ring loss, ragged, weighted", 150),
-    "entropic_proximal": ("EntropicProximal", "hamming loss, two states", 60),
+    "entropic_proximal.method": ("EntropicProximal", "hamming loss, two states", 60),
     "proximal_rsd": ("ProximalRSD", "ring loss, ragged, weighted", 400),
     "working_sets": ("CoordinateWorkingSets", "ring loss, ragged, weighted", 400),
 }

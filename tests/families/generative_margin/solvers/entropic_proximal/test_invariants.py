@@ -7,8 +7,8 @@ import pytest
 
 from convexstruct.arrays import Vector
 from convexstruct.datasets.generated.networks import random_network
-from convexstruct.families.generative_margin.covariance import CountCovariance
-from convexstruct.families.generative_margin.invariants import invariants, local_variance
+from convexstruct.families.generative_margin.solvers.entropic_proximal.covariance import CountCovariance
+from convexstruct.families.generative_margin.solvers.entropic_proximal.invariants import invariants, local_variance
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.network import NetworkCounts

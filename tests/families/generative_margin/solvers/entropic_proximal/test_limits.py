@@ -7,8 +7,8 @@ import pytest
 
 from convexstruct.core.driver import solve
 from convexstruct.families.generative_margin.cases import CASES
-from convexstruct.families.generative_margin.solvers import entropic_proximal
-from convexstruct.families.generative_margin.solvers.entropic_proximal import EntropicProximal, _Run, _State
+from convexstruct.families.generative_margin.solvers.entropic_proximal import EntropicProximal, method
+from convexstruct.families.generative_margin.solvers.entropic_proximal.method import Run
 from convexstruct.families.generative_margin.solvers.inner_approximation import ALL_EXAMPLES, Sources
 from tests.models.generative_margin.instances import hmm
 
@@ -17,8 +17,8 @@ def test_no_dense_matrix_of_more_parameters_than_the_limit_is_formed(monkeypatch
     """`LARGEST_DENSE`: its memory grows with the square, its factor with the cube of their number."""
     problem = hmm(0)
     for limit, formed in ((problem.dimension, True), (problem.dimension - 1, False)):
-        monkeypatch.setattr(entropic_proximal, "LARGEST_DENSE", limit)
-        run = _Run(EntropicProximal(), problem, _State.begin(problem, 0.1, 0.65, None))
+        monkeypatch.setattr(method, "LARGEST_DENSE", limit)
+        run = Run(EntropicProximal(), problem, None)
         assert (run._covariance is not None) == formed
 
 
@@ -26,14 +26,14 @@ def test_without_forbidding_scores_there_is_no_bound_where_entries_of_c_are_0(mo
     """`FORBIDDING_FACTOR`: a parameter with c = 0 that some labelling uses has v < 0."""
     problem = next(case for case in CASES if case.name == "hmm-zeros-in-c").build()
     assert solve(problem, EntropicProximal(), tol=1e-3).certificate.gap <= 1e-3
-    monkeypatch.setattr(entropic_proximal, "FORBIDDING_FACTOR", 0.0)
+    monkeypatch.setattr(method, "FORBIDDING_FACTOR", 0.0)
     assert solve(problem, EntropicProximal(), tol=1e-3).certificate.gap > 1e-3
 
 
 def test_from_blocks_without_missing_mass_no_stage_gets_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """`FIRST_DELTA`: the barrier on the missing mass is infinite where that is 0, as at uniform distributions."""
     assert solve(hmm(0), EntropicProximal(), tol=1e-6).certificate.gap <= 1e-6
-    monkeypatch.setattr(entropic_proximal, "FIRST_DELTA", 0.0)
+    monkeypatch.setattr(method, "FIRST_DELTA", 0.0)
     assert solve(hmm(0), EntropicProximal(), tol=1e-6).certificate.gap > 0.1
 
 

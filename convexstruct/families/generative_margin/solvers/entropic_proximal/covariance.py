@@ -1,7 +1,7 @@
 """The covariance of the counts under the Gibbs distributions: the Hessian of sum_k w_k ln Z_k.
 
-It is computed by a backward recursion on chains, elsewhere by listing all labellings if they are few enough. It serves
-only as the metric of Newton's method, so its rounding errors may cost iterations but do not change the result.
+It is computed by a backward recursion on chains that show one symbol a step. It serves only as the metric of Newton's
+method, so its rounding errors may cost iterations but do not change the result.
 
 **The recursion.** Let f_t be the counts that step t adds (its transition and its symbol) and U_t(s) the expected counts
 of all later steps, given label s at step t. Backwards
@@ -15,20 +15,17 @@ labels kept, it costs k^2 / S^2 of a step with all of them.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from convexstruct import deadline
 from convexstruct.arrays import Index, Labels, Matrix, Tensor, Vector
-from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.part import part
 from convexstruct.graphs import Chains
-from convexstruct.marginals.enumeration import MOST_LABELLINGS, enumerate_counts, n_assignments
 from convexstruct.oracles.chain import chain
 
 #: Posterior probability below which a label is left out of a position: about a unit in the last place of single
@@ -47,37 +44,17 @@ PASS_LABEL_WORK, PAIR_WORK, STEP_WORK = 400.0, 700.0, 4e6
 
 
 class CountCovariance:
-    """sum_k w_k Cov counts_k for one feature map; call it with (theta, loss_weight).
+    """sum_k w_k Cov counts_k for the counts of chains; call it with (theta, loss_weight)."""
 
-    kind : "recursion" or "listing"; "" if there are too many labellings to list: then there is no covariance.
-    """
-
-    def __init__(self, features: Counts) -> None:
+    def __init__(self, features: HMMCounts) -> None:
         self.features = features
-        self.kind = "recursion" if isinstance(features, HMMCounts) and features.n_channels == 1 else ""
-        if not self.kind and n_assignments(features) <= MOST_LABELLINGS:
-            self.kind = "listing"
-        self._rows = cache(lambda: enumerate_counts(features))
-        self._blocks = cache(lambda: _blocks(features))
-
-    @property
-    def operations(self) -> float:
-        """Multiplications that one call costs, roughly."""
-        d = self.features.tables.dimension
-        if isinstance(self.features, HMMCounts):
-            return 6.0 * self.features.chains.n_positions * self.features.n_states**2 * d
-        return 1.0 * d * d + MOST_LABELLINGS * 100.0
 
     def __call__(self, theta: Vector, loss_weight: float) -> Matrix:
-        if isinstance(self.features, HMMCounts):
-            return sum((_of_chains(block, theta, loss_weight) for block in self._blocks()), start=np.zeros(()))
-        return self._listed(theta, loss_weight)
+        return sum((_of_chains(block, theta, loss_weight) for block in self._blocks), start=np.zeros(()))
 
     def cost(self, theta: Vector, loss_weight: float) -> float:
         """The time of one call at this point, in evaluations of ln Z and its gradient."""
         features, d = self.features, self.features.tables.dimension
-        if not isinstance(features, HMMCounts):
-            return float(d**1.5) / 200.0  # as measured
         chains, s = features.chains, features.n_states
         seen = (chain.sum_product(chains, *features.scores(theta, loss_weight)).node > NEGLIGIBLE).sum(axis=1)
         most = np.maximum.reduceat(seen, chains.start[:-1])
@@ -86,31 +63,15 @@ class CountCovariance:
         work = (d + PAIR_WORK) * pairs + products + STEP_WORK * chains.n_steps
         return work / (PASS_LABEL_WORK * chains.n_positions * s)
 
-    def _listed(self, theta: Vector, loss_weight: float) -> Matrix:
-        rows = self._rows()
-        score = np.asarray(rows.counts @ theta) + loss_weight * rows.loss
-        top = np.full(len(self.features.examples), -np.inf)
-        np.maximum.at(top, rows.example, score)
-        weight = np.exp(score - top[rows.example])
-        total = np.bincount(rows.example, weights=weight, minlength=len(self.features.examples))
-        weight /= total[rows.example]
-        by_example = sp.csr_array(
-            sp.coo_array((weight, (rows.example, np.arange(len(weight)))), shape=(len(total), len(weight)))
-        )
-        mean = (by_example @ rows.counts).toarray()
-        share = self.features.examples.weights
-        second = rows.counts.T @ (rows.counts.multiply((weight * share[rows.example])[:, None]))
-        return np.asarray(second.toarray() - mean.T @ (share[:, None] * mean))
-
-
-def _blocks(features: Counts) -> list[HMMCounts]:
-    """The examples in runs, each with at most `LARGEST_BLOCK` numbers in its U_t."""
-    assert isinstance(features, HMMCounts)
-    size = max(1, LARGEST_BLOCK // (features.n_states * features.tables.dimension))
-    if size >= len(features.weights):
-        return [features]
-    cuts = range(0, len(features.weights), size)
-    return [part(features, low, min(low + size, len(features.weights))) for low in cuts]  # type: ignore[misc]
+    @cached_property
+    def _blocks(self) -> list[HMMCounts]:
+        """The examples in runs, each with at most `LARGEST_BLOCK` numbers in its U_t."""
+        features = self.features
+        size = max(1, LARGEST_BLOCK // (features.n_states * features.tables.dimension))
+        if size >= len(features.weights):
+            return [features]
+        cuts = range(0, len(features.weights), size)
+        return [part(features, low, min(low + size, len(features.weights))) for low in cuts]  # type: ignore[misc]
 
 
 def _of_chains(features: HMMCounts, theta: Vector, loss_weight: float) -> Matrix:

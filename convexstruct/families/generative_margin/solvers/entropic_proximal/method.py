@@ -1,0 +1,285 @@
+r"""The entropic proximal point method: the default for (P). Ours, not the paper's.
+
+The dual of (P) is a maximisation over weights on labellings. A proximal point method in Kullback-Leibler distance
+keeps weights of exponential form, q_k(s) ~ exp(Theta' counts_k(s) + B loss_k(s)), so that d + 1 numbers describe a dual
+point, and one forward-backward pass sums over all labellings. Each stage minimises a smooth F at temperature tau
+(`stage`), then Theta += theta / tau, B += 1 / tau, tau *= shrink. Unlike plain annealing (Theta = B = 0) it converges
+at any tau; with tau shrinking it converges superlinearly.
+
+Three ideas make it fast, and let it reach gaps of 1e-6 and far below:
+
+* **Invariants.** Scores can move between what leads to a state and what it emits without changing any labelling's
+  score: in such directions the Hessian is nearly zero and a diagonal metric is wrong by orders of magnitude. They are
+  known beforehand (`invariants`), and the metric treats them exactly.
+* **Newton's metric.** As tau falls, L-BFGS with such a metric still needs ever more steps. The Hessian of F is the
+  covariance of the counts over tau (`covariance`). One covariance may cost hundreds of evaluations of F, but changes
+  little from stage to stage: it is formed where a stage has taken a share of the steps that it costs, and used, with
+  the pairs of L-BFGS that correct it, in the stages that follow. Where stages are short it is never formed.
+* **Slack in v.** (mu, omega) bounds the optimum only if v = c - mu >= 0. Where a block has missing mass at the optimum,
+  v_i = 0 there, and rounding makes some v_ij negative: the bound stalls. The stages therefore minimise with
+  (1 - epsilon) c, which leaves v >= epsilon c at the stage's optimum and costs at most
+  epsilon sum_i KL(c_i || e^theta_i); epsilon falls with the gap.
+
+While smoothing still costs much, stages are rough: they end early, since tau is far from its last value and neither a
+covariance nor v >= 0 is worth the steps there. With many examples a pilot run on the first few of them, re-weighted,
+takes these stages: none of (Theta, B, tau, theta) has a part for each example, so the full problem starts from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from convexstruct import deadline
+from convexstruct.arrays import Matrix, Point, Vector
+from convexstruct.core.certificates import magnitude
+from convexstruct.core.iterate import Iterate
+from convexstruct.core.options import at_least, flag, positive, read_options, share
+from convexstruct.core.quasi_newton import Pairs
+from convexstruct.core.solution import Solution
+from convexstruct.families.generative_margin.problem import GenerativeMargin
+from convexstruct.families.generative_margin.solvers.entropic_proximal.covariance import CountCovariance
+from convexstruct.families.generative_margin.solvers.entropic_proximal.descent import Descent, Metric
+from convexstruct.families.generative_margin.solvers.entropic_proximal.diagonal import DiagonalMetric
+from convexstruct.families.generative_margin.solvers.entropic_proximal.newton import NewtonMetric
+from convexstruct.families.generative_margin.solvers.entropic_proximal.stage import (
+    Measure,
+    Space,
+    Stage,
+    Value,
+    stage_gap,
+)
+from convexstruct.families.generative_margin.solvers.warm_start import starting_theta
+from convexstruct.features.counts.hmm import HMMCounts
+from convexstruct.features.counts.part import can_part, part
+
+#: The largest number of parameters for which a dense metric is formed: beyond, its Cholesky factor costs more than the
+#: steps it saves.
+LARGEST_DENSE = 2000
+#: While smoothing costs more than this share of the objective a stage is rough: its metric is diagonal, and it ends
+#: when `ROUGH_DECREASE` times the slope of its last step (`Descent.slope`) is below the gap asked of it.
+ROUGH_COST = 1e-2
+ROUGH_DECREASE = 100.0
+#: With so many times the examples of a pilot run, these stand for all, and one evaluation on all is dear enough.
+MANY = 20
+#: Steps that a stage takes before it forms the covariance (anew), as a share of the evaluations that this costs.
+WAITED_SHARE = 0.25
+#: The method ends if the certified gap falls by less than a twentieth over so many stages.
+PATIENCE = 12
+#: A parameter that no labelling may use gets a score below 0 by so many times a bound on the scores of labellings: its
+#: probability is then 0 in floating point, and for the certificate.
+FORBIDDING_FACTOR = 1e3
+#: Missing mass delta of each block at the start, in nats.
+FIRST_DELTA = 0.05
+
+
+@dataclass(frozen=True)
+class EntropicProximal:
+    """Options of the entropic proximal point method.
+
+    temperature : tau of the first stage, as a share of the largest loss of one variable (the mean over variables, or
+        one nat if that is more).
+    shrink : factor of tau from stage to stage, in (0, 1).
+    memory : pairs kept by L-BFGS.
+    inner : the duality gap of a stage is brought below this share of what smoothing costs.
+    newton : whether a covariance is formed where one is known and pays; otherwise all metrics are diagonal.
+    patience : the fewest steps of a stage before it forms a (new) covariance; more if that is expensive
+        (`WAITED_SHARE`).
+    pilot : examples of the pilot run; problems with fewer than `MANY` times as many, or with features that `part`
+        cannot cut between examples, have none.
+    max_steps : the most steps of one stage.
+    """
+
+    temperature: float = 0.1
+    shrink: float = 0.65
+    memory: int = 150
+    inner: float = 0.3
+    newton: bool = True
+    patience: int = 8
+    pilot: int = 500
+    max_steps: int = 1000
+
+    def __post_init__(self) -> None:
+        read_options(
+            self,
+            temperature=positive,
+            shrink=share,
+            memory=at_least(1),
+            inner=share,
+            newton=flag,
+            patience=at_least(1),
+            pilot=at_least(0),
+            max_steps=at_least(1),
+        )
+
+    def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
+        """One iterate for each stage; the run ends where the gap is closed or hardly fell for `PATIENCE` stages. Of
+        ``start`` the theta and the last Gibbs atom of the witness are used.
+
+        Raises
+        ------
+        ValueError
+            If the theta of ``start`` does not fit the problem.
+        """
+        run = Run(self, problem, start)
+        if start is None and 0 < MANY * self.pilot <= problem.n_examples and can_part(problem.features):
+            features = part(problem.features, 0, self.pilot)
+            more = float(problem.examples.weights.sum() / features.examples.weights.sum())
+            few = Run(self, GenerativeMargin(features, problem.c, problem.eta * more), None)
+            while few.smoothing > ROUGH_COST and not few.finished:
+                few.stage()
+            run.adopt(few)
+        while not run.finished:
+            theta = run.stage()
+            yield Iterate({"theta": theta}, run.witness(), run.upper, run.bound, round(run.calls), done=run.finished)
+
+
+class Run:
+    """The state between stages: the measure, the temperature of the next stage, x = (phi, delta), and both bounds."""
+
+    def __init__(self, options: EntropicProximal, problem: GenerativeMargin, start: Solution | None) -> None:
+        self.options, self.problem = options, problem
+        self.space = Space(problem)
+        self.calls = 1.0
+        self.stages = 0
+        self.upper = self.best = np.inf
+        self.bound = -np.inf
+        self.finished = False
+        examples, theta = problem.examples, starting_theta(problem, start)
+        # scores are logarithms, so the unit of tau is what a variable loses, but at least one nat
+        unit = max(float(examples.max_loss.sum()) / max(int(examples.free.sum()), 1), 1.0)
+        self.tau, natural, loss = options.temperature * unit, np.zeros(problem.dimension), 0.0
+        atoms = (start.dual_point if start is not None else None) or {}
+        if len(atoms.get("gibbs", ())) and float(np.max(atoms["gibbs_shares"][-1])) > 0.5:
+            natural, loss = np.array(atoms["gibbs"][-1]), float(atoms["gibbs_loss"][-1])
+            self.tau = min(self.tau, options.shrink / (1.0 - options.shrink) / loss) if loss > 0 else self.tau
+        self.x = np.concatenate((theta, np.maximum(-problem.layout.block_logsumexp(theta), FIRST_DELTA)))
+        self.measure = self._measure(natural, loss)
+        self._witness: tuple[Vector, float, float] | None = None  # (Theta, B, its share in every example)
+        self._history: list[tuple[float, float]] = []
+        self._gap = self.smoothing = np.inf  # what smoothing cost at the end of the last stage; relative
+        self._covariance: CountCovariance | None = None
+        features = problem.features
+        if options.newton and isinstance(features, HMMCounts) and features.n_channels == 1:
+            self._covariance = CountCovariance(features) if problem.dimension <= LARGEST_DENSE else None
+        self._known: Matrix | None = None  # the last covariance computed
+        self._cost = np.inf  # of a covariance, in evaluations of F
+        self._pairs = Pairs(options.memory, len(self.x))
+
+    def _measure(self, natural: Vector, loss: float) -> Measure:
+        log_partition = self.problem.oracle.expected(natural, loss).log_partition
+        return Measure(natural, loss, float(self.problem.examples.weights @ log_partition))
+
+    def adopt(self, few: Run) -> None:
+        """Start where the run on the first examples ended."""
+        self.measure, self.tau, self.x = self._measure(few.measure.theta, few.measure.loss), few.tau, few.x
+        self.smoothing, self.calls = (
+            few.smoothing,
+            self.calls + few.calls * few.problem.n_examples / self.problem.n_examples,
+        )
+        self._gap = few.smoothing * abs(few.best)
+
+    def stage(self) -> Vector:
+        """One stage; returns its theta."""
+        problem, options = self.problem, self.options
+        c = (1.0 - self._epsilon()) * problem.c
+        kappa = self._allowed() / (3.0 * len(problem.layout.block_sizes))  # a third of the gap over all blocks
+        stage = Stage(problem, self.measure, self.tau, c, kappa, self.space)
+        value = stage.at(self.x)
+        descent = Descent(stage, value, self._metric(stage, value), self._pairs)
+        rough = self.smoothing > ROUGH_COST
+        if self._covariance is not None and not rough and self._known is None:
+            self._cost = self._covariance.cost(*stage.natural(value))
+            self.calls += 1
+        wait = max(options.patience, WAITED_SHARE * self._cost)
+        waited = 0
+        for _ in range(options.max_steps):
+            deadline.check()
+            descent.step()
+            value, waited = descent.value, waited + 1
+            wanted = options.inner * min(self._gap, 0.02 * abs(value.f))
+            if descent.exhausted or stage_gap(problem, value) <= wanted:
+                break
+            if rough and ROUGH_DECREASE * descent.slope <= wanted:
+                break
+            if waited >= wait and self._covariance is not None and not rough:
+                self._known, waited = self._covariance(*stage.natural(value)), 0
+                self.calls += self._cost
+                descent.use(self._metric(stage, value))
+        self.calls += stage.evaluations
+        self.stages += 1
+        self._note(stage, value)
+        self.measure, self.x = stage.after(value), value.x
+        self.tau *= options.shrink
+        self._pairs.scale(1.0 / options.shrink)  # the Hessian goes with 1 / tau
+        self._improve(value.mu, value.omega)
+        self._judge()
+        return value.theta
+
+    def _metric(self, stage: Stage, value: Value) -> Metric:
+        if self._known is None:
+            return DiagonalMetric(stage, value)
+        return NewtonMetric(stage, value, self._known)
+
+    def _allowed(self) -> float:
+        """What the next stage's own gap may be, from what smoothing cost in the last."""
+        if np.isfinite(self._gap):
+            return self.options.inner * min(self.options.shrink * self._gap, 0.01 * abs(self.best))
+        return self.options.inner * 0.005 * self.problem.evaluate(self.problem.uniform()).value
+
+    def _epsilon(self) -> float:
+        """epsilon, the slack in v: it costs at most a third of what a stage's own gap may be."""
+        problem, d = self.problem, self.problem.dimension
+        theta = self.x[:d] - (problem.layout.block_logsumexp(self.x[:d]) + self.x[d:])[problem.layout.block_of]
+        used = problem.c > 0
+        divergence = float(problem.c[used] @ (np.log(problem.c[used]) - theta[used]))
+        return float(min(1e-2, self._allowed() / (3.0 * max(divergence, 1.0))))
+
+    def _note(self, stage: Stage, value: Value) -> None:
+        """Evaluate P, and estimate the cost of smoothing: eta sum_k w_k [max - tau ln E e^(./tau)]."""
+        self.upper = self.problem.evaluate(value.theta).value
+        self.calls += 1
+        self.best = min(self.best, self.upper)
+        f = value.f + float((stage.c - self.problem.c) @ value.theta)
+        self._gap = min(self._gap, max(self.upper - f, 1e-13 * abs(f)))
+        self.smoothing = self._gap / magnitude(self.problem, f)
+
+    def _improve(self, mu: Vector, omega: float) -> None:
+        """Make the present measure, with moments (mu, omega), the witness if that raises the bound.
+
+        If c and the truth's count of a parameter are 0, v >= 0 holds only if no labelling uses it: such parameters get
+        a score so low that none does. That mu is 0 there by one way of summing is not enough: by another it may be
+        1e-270.
+        """
+        problem, theta, loss = self.problem, self.measure.theta, self.measure.loss
+        unused = (problem.c == 0) & (problem.truth_counts == 0)
+        if unused.any():
+            theta = theta.copy()
+            longest = int(np.bincount(problem.examples.example).max())
+            theta[unused] = -FORBIDDING_FACTOR * (1.0 + longest * float(np.abs(theta).max()))
+            expected = problem.oracle.expected(theta, loss)
+            self.calls += 1
+            mu, omega = problem.eta * (expected.counts - problem.truth_counts), problem.eta * expected.loss
+        share, bound = problem.best_on_segment(mu, omega)
+        if bound > self.bound:
+            self._witness, self.bound = (theta, loss, share), bound
+
+    def _judge(self) -> None:
+        """Set ``finished`` if the gap is closed, it hardly fell for `PATIENCE` stages, or 400 stages passed."""
+        self._history.append((self.best, self.bound))
+        gap = self.best - self.bound
+        if gap <= 1e-13 * magnitude(self.problem, self.best) or self.stages >= 400:
+            self.finished = True
+        elif len(self._history) > PATIENCE:
+            best, bound = self._history[-PATIENCE - 1]
+            before = best - bound
+            self.finished = bool(np.isfinite(before) and before - gap <= 0.05 * before)
+
+    def witness(self) -> Point | None:
+        if self._witness is None:
+            return None
+        theta, loss, share = self._witness
+        shares = np.full((1, self.problem.n_examples), share)
+        return {"gibbs": theta[None], "gibbs_loss": np.array([loss]), "gibbs_shares": shares}

@@ -1,0 +1,57 @@
+"""Starts of the decomposition methods: the witness of another solver, and probabilities of 0."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from convexstruct.core.certificates import certify
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Solution, Status
+from convexstruct.core.trace import Trace
+from convexstruct.datasets.generated.ring import EASY, ring
+from convexstruct.families.generative_margin.problem import GenerativeMargin
+from convexstruct.families.generative_margin.solvers import warm_start
+from convexstruct.families.generative_margin.solvers.proximal_rsd import ProximalRSD
+from convexstruct.tolerances import ROUNDING
+from tests.models.generative_margin.instances import hmm
+
+
+def test_a_gibbs_mean_is_a_point_to_start_from_with_its_bound() -> None:
+    problem = hmm(0)
+    theta = problem.uniform()
+    witness = {
+        "gibbs": theta[None] / 2.0,
+        "gibbs_loss": np.array([0.5]),
+        "gibbs_shares": np.ones((1, problem.n_examples)),
+    }
+    start = Solution({"theta": theta}, witness, certify(problem, theta, witness), Status.STALLED, Trace())
+    assert start.lower_bound > 0.05 * start.primal  # the mean alone proves something
+    first = next(iter(ProximalRSD().iterate(problem, start)))
+    assert first.lower_bound == pytest.approx(start.lower_bound, rel=ROUNDING)
+    assert callable(first.dual_point)
+    found = certify(problem, first.point, first.dual_point())
+    assert found.lower_bound == pytest.approx(start.lower_bound, rel=ROUNDING)
+
+
+def test_a_start_with_a_probability_of_zero_is_made_finite(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By `LEAST_THETA`."""
+    problem = hmm(0)
+    theta = np.full(problem.dimension, -np.inf)
+    theta[problem.layout.block_start] = 0.0
+    start = Solution({"theta": theta}, None, certify(problem, theta), Status.STALLED, Trace())
+    first = next(iter(ProximalRSD().iterate(problem, start)))
+    assert np.isfinite(first.point["theta"]).all()
+    assert np.isfinite(first.primal)
+    monkeypatch.setattr(warm_start, "LEAST_THETA", -np.inf)
+    assert not np.isfinite(warm_start.starting_theta(problem, start)).all()
+
+
+def test_labels_are_kept_in_one_byte_and_still_certify_with_many_states() -> None:
+    """Indices computed from one-byte labels overflowed once 128 (state, symbol) pairs were reached."""
+    data = ring(6, 8, 20, EASY, 0)
+    problem = GenerativeMargin.hmm(data.symbols, data.states, 20, data.n_symbols, eta=0.1, loss="ring")
+    solution = solve(problem, ProximalRSD(), tol=0.1, max_iterations=400)
+    assert solution.dual_point is not None
+    assert solution.dual_point["labels"].dtype == np.int8
+    assert solution.status is Status.OPTIMAL, solution
