@@ -69,6 +69,8 @@ def _forget(self: Pairs, factor: float) -> None:
     self.clear()
 
 
+#: A covariance costs no evaluations.
+FREE = {f"{COVARIANCE}:PAIR_WORK": 0.0, f"{COVARIANCE}:STEP_WORK": 0.0, f"{COVARIANCE}:PASS_LABEL_WORK": 1e9}
 METRIC = (
     Mechanism("L-BFGS (one pair kept)", {"memory": 1}),
     Mechanism("pairs kept from stage to stage", patches={"convexstruct.core.quasi_newton:Pairs.scale": _forget}),
@@ -90,6 +92,7 @@ MECHANISMS = (
     Mechanism("no tiny counts in the covariance (LEAST_COUNT)", patches={f"{COVARIANCE}:LEAST_COUNT": 0.0}),
     Mechanism("no tiny messages of chains (SMALLEST)", patches={f"{LOG_SUMS}:SMALLEST": 0.0}),
     Mechanism("wait for a covariance (WAITED_SHARE)", patches={f"{METHOD}:WAITED_SHARE": 0.0}),
+    Mechanism("covariance taken to cost nothing (PAIR_WORK, STEP_WORK)", patches=FREE),
     Mechanism("ridge on the covariance (RIDGE)", patches={f"{NEWTON}:RIDGE": 1e-3}),
 )
 #: Of use only where there are many examples.
