@@ -80,7 +80,7 @@ def test_a_family_has_at_least_twelve_cases_that_anyone_may_be_asked(name: str) 
 # -- mutants -----------------------------------------------------------------------------------------------------------
 
 
-SLOW = {"unsupervised_margin"}
+SLOW = {"structured_svm", "unsupervised_margin"}
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in MUTATED])

@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers import block_frank_wolfe
 from convexstruct.families.structured_svm.solvers.block_frank_wolfe import BlockFrankWolfe
 from convexstruct.families.structured_svm.solvers.example_blocks import example_blocks
-from convexstruct.tolerances import HIGH, LOW, ROUNDING
-from tests.families.structured_svm.solvers.references import holds, optimum, radius, reference
-from tests.models.structured_svm.instances import INSTANCES, svm
-
-
-@pytest.mark.parametrize("block", [1, None])
-@pytest.mark.parametrize("name", INSTANCES)
-def test_certified_bounds_enclose_the_optimum_and_close_in(name: str, block: int | None) -> None:
-    problem, expected = reference(name)
-    solution = solve(problem, BlockFrankWolfe(block=block), tol=LOW, max_iterations=60)
-    holds(solution, expected, gap=np.inf)
-    at_0 = problem.primal({"w": np.zeros(problem.dimension)})
-    assert solution.primal - solution.lower_bound <= 0.35 * at_0  # where it begins, the gap is at_0
+from convexstruct.tolerances import LOW, ROUNDING
+from tests.families.structured_svm.solvers.references import holds, radius, reference
 
 
 def test_it_comes_within_a_hundredth_where_there_is_time() -> None:
@@ -38,23 +23,6 @@ def test_it_comes_within_a_hundredth_where_there_is_time() -> None:
     solution = solve(problem, BlockFrankWolfe(), tol=1e-2, max_iterations=1000)
     assert solution.status is Status.OPTIMAL
     holds(solution, expected, gap=1e-2)
-
-
-@settings(max_examples=10, deadline=None, derandomize=True)
-@given(st.integers(0, 10_000), st.sampled_from(["margin", "slack"]), st.booleans(), st.sampled_from([1, 2, None]))
-def test_the_dual_value_never_falls_and_the_witness_has_it(
-    seed: int, scaling: Any, associative: bool, block: int | None
-) -> None:
-    problem = svm(seed, (1, 2, 3), 2, scaling=scaling, associative=associative, weighted=True)
-    iterates = list(islice(BlockFrankWolfe(block=block, average=seed % 2 == 0).iterate(problem), 8))
-    bounds = np.array([iterate.lower_bound for iterate in iterates])
-    assert (np.diff(bounds) >= -ROUNDING * (1 + np.abs(bounds[1:]))).all()
-    last = iterates[-1]
-    assert callable(last.dual_point)
-    certificate = certify(problem, last.point, last.dual_point())
-    assert certificate.lower_bound >= last.lower_bound - ROUNDING * (1 + abs(last.lower_bound))
-    assert certificate.primal == pytest.approx(last.primal)
-    assert last.lower_bound <= optimum(problem) * (1 + HIGH.gap)
 
 
 @pytest.mark.parametrize("name", ["slack scaling, weighted, a cost matrix", "chains, weighted, a cost matrix, C_mean"])
@@ -105,13 +73,3 @@ def test_the_rate_of_frank_wolfe_holds_with_the_whole_set_as_one_block() -> None
     curvature = (2 * radius(problem) * float(problem.ceiling.sum())) ** 2 / problem.lam
     for k, iterate in enumerate(islice(BlockFrankWolfe(block=None).iterate(problem), 60), start=1):
         assert expected - iterate.lower_bound <= 2 * curvature / (k + 2)
-
-
-def test_one_label_leaves_nothing_to_learn() -> None:
-    solution = solve(svm(3, n_labels=1), BlockFrankWolfe())
-    assert (solution.status, solution.primal, solution.lower_bound) == (Status.OPTIMAL, 0.0, 0.0)
-
-
-def test_bad_options_are_refused() -> None:
-    with pytest.raises(ValueError, match="block is 0"):
-        BlockFrankWolfe(block=0)

@@ -2,47 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
-from convexstruct.core.solution import Status
 from convexstruct.families.structured_svm.solvers import dual_coordinate_ascent
 from convexstruct.families.structured_svm.solvers.dual_coordinate_ascent import DualCoordinateAscent
 from convexstruct.tolerances import HIGH, LOW, ROUNDING
 from tests.families.structured_svm.solvers.references import holds, optimum, reference
-from tests.models.structured_svm.instances import INSTANCES, svm
-
-
-@pytest.mark.parametrize("name", INSTANCES)
-def test_the_optimum_is_that_of_all_labellings_written_out(name: str) -> None:
-    problem, expected = reference(name)
-    solution = solve(problem, DualCoordinateAscent(), max_iterations=200)
-    assert solution.status is Status.OPTIMAL
-    holds(solution, expected)
-
-
-@settings(max_examples=10, deadline=None, derandomize=True)
-@given(st.integers(0, 10_000), st.sampled_from(["margin", "slack"]), st.booleans())
-def test_the_dual_value_never_falls_and_the_witness_has_it(seed: int, scaling: Any, associative: bool) -> None:
-    problem = svm(seed, (1, 2, 3), 2, scaling=scaling, associative=associative, weighted=True)
-    iterates = []
-    for iterate in DualCoordinateAscent(sweeps=2, seed=seed).iterate(problem):
-        iterates.append(iterate)
-        if len(iterates) == 8:
-            break
-    bounds = np.array([iterate.lower_bound for iterate in iterates])
-    assert (np.diff(bounds) >= -ROUNDING * (1 + np.abs(bounds[1:]))).all()
-    last = iterates[-1]
-    assert isinstance(last.dual_point, dict)
-    certificate = certify(problem, last.point, last.dual_point)
-    assert certificate.lower_bound >= last.lower_bound - ROUNDING * (1 + abs(last.lower_bound))
-    assert last.lower_bound <= optimum(problem) * (1 + HIGH.gap)
+from tests.models.structured_svm.instances import svm
 
 
 def test_a_pair_moves_to_its_best_and_the_sum_of_an_example_stays() -> None:
@@ -78,11 +45,6 @@ def test_a_pair_moves_to_its_best_and_the_sum_of_an_example_stays() -> None:
     assert inside
 
 
-def test_one_label_leaves_nothing_to_learn() -> None:
-    solution = solve(svm(3, n_labels=1), DualCoordinateAscent())
-    assert (solution.status, solution.primal, solution.lower_bound) == (Status.OPTIMAL, 0.0, 0.0)
-
-
 def test_without_a_limit_it_stops_by_itself_within_the_high_profile() -> None:
     problem, expected = reference("repeated data: ties")
     *_, last = DualCoordinateAscent().iterate(problem)
@@ -96,9 +58,3 @@ def test_columns_that_are_held_sparsely_lead_to_the_same() -> None:
     run = dual_coordinate_ascent._Run(problem)
     assert not isinstance(run.a, np.ndarray)
     holds(solve(problem, DualCoordinateAscent(), tol=LOW), optimum(problem), gap=LOW.gap)
-
-
-@pytest.mark.parametrize("options", [{"sweeps": 0}, {"seed": 0.5}])
-def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(options))):
-        next(DualCoordinateAscent(**options).iterate(svm(0)))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,13 +9,12 @@ from hypothesis import strategies as st
 
 from convexstruct.arrays import Vector
 from convexstruct.core.driver import solve
-from convexstruct.core.solution import Status
 from convexstruct.families.structured_svm.solvers import mira
 from convexstruct.families.structured_svm.solvers.example_blocks import example_blocks
 from convexstruct.families.structured_svm.solvers.mira import Mira
 from convexstruct.marginals.pairwise_enumeration import enumerate_pairwise
 from convexstruct.tolerances import HIGH, ROUNDING
-from tests.models.structured_svm.instances import INSTANCES, svm
+from tests.models.structured_svm.instances import svm
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
@@ -70,18 +67,6 @@ def test_with_large_c_the_margin_is_met_and_with_small_c_the_step_is_cut() -> No
     np.testing.assert_allclose(cut, 1e-3 * row)
 
 
-@pytest.mark.parametrize("options", [{}, {"k": 2}, {"augmented": True, "average": False}])
-@pytest.mark.parametrize("name", INSTANCES)
-def test_it_claims_nothing_and_its_w_bounds_the_optimum_from_above(name: str, options: dict[str, Any]) -> None:
-    problem = INSTANCES[name]()
-    solution = solve(problem, Mira(passes=2, **options))
-    assert solution.status is Status.UNCERTIFIED
-    assert solution.lower_bound == -np.inf
-    assert "minimises no stated problem" in solution.message
-    assert solution.primal == pytest.approx(problem.primal(solution.point))
-    assert problem.residuals(solution.point).get("w_edge below 0", 0.0) == 0.0
-
-
 def test_it_learns_what_can_be_separated_and_then_stops() -> None:
     problem = svm(3, (1, 2, 3, 2), 2, n_features=6, noise=0.1)
     for options in ({}, {"k": 2}, {"augmented": True}):
@@ -95,16 +80,3 @@ def test_a_step_never_moves_where_no_margin_is_missing() -> None:
     w = 1e3 * solve(problem, Mira(C=10.0, passes=200, average=False)).point["w"]
     (after,) = Mira(passes=1).walk(problem, w)
     np.testing.assert_allclose(after.w, w, rtol=ROUNDING)
-
-
-def test_one_label_leaves_nothing_to_learn() -> None:
-    for k in (1, 2):
-        solution = solve(svm(3, n_labels=1), Mira(k=k))
-        assert solution.primal == 0.0
-        assert solution.message.startswith("0 updates in 1 passes")
-
-
-@pytest.mark.parametrize("options", [{"passes": 0}, {"C": 0.0}, {"k": 3}, {"k": 2, "augmented": True}])
-def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(options))):
-        next(Mira(**options).iterate(svm(0)))

@@ -16,18 +16,9 @@ from convexstruct.core.solution import Status
 from convexstruct.families.structured_svm.solvers import one_slack
 from convexstruct.families.structured_svm.solvers.column_generation.restricted_master import solve_pools
 from convexstruct.families.structured_svm.solvers.one_slack import OneSlack
-from convexstruct.tolerances import HIGH, LOW
+from convexstruct.tolerances import HIGH
 from tests.families.structured_svm.solvers.references import holds, optimum, radius, reference
 from tests.models.structured_svm.instances import INSTANCES, svm
-
-
-@pytest.mark.parametrize("cache", [0, 5])
-@pytest.mark.parametrize("name", INSTANCES)
-def test_the_optimum_is_that_of_all_labellings_written_out(name: str, cache: int) -> None:
-    problem, expected = reference(name)
-    solution = solve(problem, OneSlack(cache=cache))
-    assert solution.status is Status.OPTIMAL
-    holds(solution, expected)
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
@@ -107,21 +98,3 @@ def test_the_cache_never_makes_a_cut_above_the_oracles() -> None:
 def test_cuts_long_out_of_use_are_dropped_and_the_optimum_stays() -> None:
     problem, expected = reference("zero-one loss")
     holds(solve(problem, OneSlack(forget=2)), expected)
-
-
-def test_one_label_leaves_nothing_to_learn() -> None:
-    solution = solve(svm(3, n_labels=1), OneSlack())
-    assert solution.status is Status.OPTIMAL
-    assert (solution.primal, solution.lower_bound) == (0.0, 0.0)
-
-
-def test_a_start_is_gone_on_from() -> None:
-    problem, expected = reference("associative chains, three labels")
-    again = solve(problem, OneSlack(), start=solve(problem, OneSlack(), tol=LOW))
-    holds(again, expected)
-
-
-@pytest.mark.parametrize("options", [{"eps": -1.0}, {"cache": -1}, {"forget": 0}])
-def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(options))):
-        next(OneSlack(**options).iterate(svm(0)))

@@ -111,21 +111,6 @@ def test_more_parameters_than_columns_goes_by_the_columns() -> None:
     assert solution.primal == pytest.approx(other.primal, abs=HIGH.gap)  # gaps are relative to 1 at least
 
 
-def test_without_a_wrong_label_zero_is_the_optimum() -> None:
-    problem = StructuredSVM.read([np.ones((2, 1))], [[0, 0]], 1, C=1.0)
-    solution = solve(problem)
-    assert solution.status is Status.OPTIMAL
-    assert solution.primal == 0.0
-
-
-def test_it_goes_on_from_a_solution() -> None:
-    problem = random_problem(5)
-    rough = solve(problem, tol=LOW)
-    fine = solve(problem, tol=HIGH, start=rough)
-    assert fine.status.solved
-    assert fine.trace.primal[0] <= rough.primal * (1 + ROUNDING)
-
-
 @pytest.mark.parametrize("edges", ["none", "apart"])
 def test_examples_that_fall_apart_are_solved_part_by_part(edges: str) -> None:
     rng = np.random.default_rng(4)

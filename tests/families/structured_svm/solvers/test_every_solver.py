@@ -1,0 +1,155 @@
+"""What the solvers of the family have in common: brackets, dual values that never fall, starts, one label, options."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from convexstruct.core.certificates import certify
+from convexstruct.core.driver import solve
+from convexstruct.core.iterate import Solver
+from convexstruct.core.solution import Status
+from convexstruct.families.structured_svm import (
+    FAMILY,
+    BlockFrankWolfe,
+    ColumnGeneration,
+    DualCoordinateAscent,
+    ExcessiveGap,
+    ExponentiatedGradient,
+    Mira,
+    NSlack,
+    OneSlack,
+    Perceptron,
+    RelaxedMargin,
+    Subgradient,
+)
+from convexstruct.tolerances import HIGH, LOW, ROUNDING
+from tests.families.structured_svm.solvers.references import holds, optimum, reference
+from tests.models.structured_svm.instances import DECOMPOSABLE, INSTANCES, svm
+
+#: Solvers that end at the optimum, with the rounds that they may take.
+EXACT: list[tuple[Solver, int]] = [
+    (ColumnGeneration(), 200), (ColumnGeneration(stages=0), 200), (NSlack(), 200), (NSlack(block=1), 200),
+    (OneSlack(), 1000), (OneSlack(cache=0), 1000), (DualCoordinateAscent(), 200),
+]  # fmt: skip
+#: Slower ones: rounds, and how far apart their bounds are then, in units of P(0), the gap where they begin.
+SLOW: list[tuple[Solver, int, float]] = [
+    (BlockFrankWolfe(), 60, 0.35), (BlockFrankWolfe(block=None), 60, 0.35), (Subgradient(), 40, 0.5),
+    (Subgradient(block=3), 40, 0.5), (ExponentiatedGradient(), 60, 0.05), (ExponentiatedGradient(groups=3), 60, 0.05),
+]  # fmt: skip
+#: Online learners, which minimise no stated problem.
+ONLINE: list[Solver] = [Perceptron(passes=3), Mira(passes=2), Mira(passes=2, k=2), Mira(augmented=True, average=False)]
+#: Options that make no sense, and refusals.
+REFUSED: list[tuple[type[Any], dict[str, Any]]] = [
+    (BlockFrankWolfe, {"block": 0}),
+    *((ColumnGeneration, options) for options in ({"switch": 0.0}, {"stages": -1}, {"shrink": 1.5}, {"samples": 0.5})),
+    *((DualCoordinateAscent, options) for options in ({"sweeps": 0}, {"seed": 0.5})),
+    *((ExponentiatedGradient, options) for options in ({"groups": 0}, {"step": 0.0}, {"step": np.nan})),
+    *((Mira, options) for options in ({"passes": 0}, {"C": 0.0}, {"k": 3}, {"k": 2, "augmented": True})),
+    *((NSlack, one) for one in ({"eps": 0.0}, {"eps": np.inf}, {"block": 0}, {"block": 1.5}, {"inner": 1.0})),
+    *((OneSlack, options) for options in ({"eps": -1.0}, {"cache": -1}, {"forget": 0})),
+    *((Perceptron, options) for options in ({"passes": 0}, {"block": 0})),
+    (Subgradient, {"block": -1}),
+]
+
+
+def said(value: Any) -> str:
+    return repr(value).replace("convexstruct.", "")[:60]
+
+
+def test_no_solver_is_forgotten() -> None:
+    here = {type(solver) for solver, *_ in [*EXACT, *SLOW]} | {type(solver) for solver in ONLINE}
+    assert here | {ExcessiveGap, RelaxedMargin} == set(FAMILY.solvers)  # for problems of their own
+
+
+@pytest.mark.parametrize(("solver", "rounds"), EXACT, ids=said)
+@pytest.mark.parametrize("name", INSTANCES)
+def test_the_optimum_is_that_of_all_labellings_written_out(name: str, solver: Solver, rounds: int) -> None:
+    problem, expected = reference(name)
+    solution = solve(problem, solver, max_iterations=rounds)
+    assert solution.status is Status.OPTIMAL
+    holds(solution, expected)
+
+
+@pytest.mark.parametrize(("solver", "rounds", "share"), SLOW, ids=said)
+@pytest.mark.parametrize("name", INSTANCES)
+def test_certified_bounds_enclose_the_optimum_and_close_in(
+    name: str, solver: Solver, rounds: int, share: float
+) -> None:
+    if isinstance(solver, ExponentiatedGradient) and name not in DECOMPOSABLE:
+        return  # it is refused there
+    problem, expected = reference(name)
+    solution = solve(problem, solver, tol=LOW, max_iterations=rounds)
+    holds(solution, expected, gap=np.inf)
+    assert solution.primal - solution.lower_bound <= share * problem.primal({"w": np.zeros(problem.dimension)})
+
+
+@pytest.mark.parametrize("solver", ONLINE, ids=said)
+@pytest.mark.parametrize("name", INSTANCES)
+def test_an_online_learner_claims_nothing_and_its_w_bounds_the_optimum_from_above(name: str, solver: Solver) -> None:
+    problem = INSTANCES[name]()
+    solution = solve(problem, solver)
+    assert solution.status is Status.UNCERTIFIED
+    assert solution.dual_point is None
+    assert solution.lower_bound == -np.inf
+    assert "minimises no stated problem" in solution.message
+    assert solution.primal == pytest.approx(problem.primal(solution.point))
+    assert problem.residuals(solution.point).get("w_edge below 0", 0.0) == 0.0
+
+
+ASCENTS = [
+    BlockFrankWolfe(block=1, average=False), BlockFrankWolfe(block=2), BlockFrankWolfe(block=None),
+    DualCoordinateAscent(sweeps=2), ExponentiatedGradient(), ExponentiatedGradient(groups=2), NSlack(inner=0.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("solver", ASCENTS, ids=said)
+@settings(max_examples=5, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10_000), scaling=st.sampled_from(["margin", "slack"]), associative=st.booleans())
+def test_the_dual_value_never_falls_and_the_witness_has_it(
+    solver: Solver, seed: int, scaling: Any, associative: bool
+) -> None:
+    if isinstance(solver, ExponentiatedGradient):
+        scaling = "margin"
+    problem = svm(seed, (1, 2, 3), 2, scaling=scaling, associative=associative, weighted=True)
+    iterates = list(islice(solver.iterate(problem), 8))
+    bounds, last = np.array([iterate.lower_bound for iterate in iterates]), iterates[-1]
+    rounding = HIGH.gap * 1e-2 if isinstance(solver, NSlack) else ROUNDING
+    assert (np.diff(bounds) >= -rounding * (1 + np.abs(bounds[1:]))).all()
+    witness = last.dual_point() if callable(last.dual_point) else last.dual_point
+    certificate = certify(problem, last.point, witness)
+    assert certificate.lower_bound >= last.lower_bound - ROUNDING * (1 + abs(last.lower_bound))
+    assert certificate.primal == pytest.approx(last.primal)
+    assert last.lower_bound <= optimum(problem) * (1 + HIGH.gap) + ROUNDING
+
+
+@pytest.mark.parametrize("solver", [NSlack(), OneSlack(), ColumnGeneration(), ColumnGeneration(stages=0)], ids=said)
+def test_a_start_is_gone_on_from(solver: Solver) -> None:
+    for name in ("chains, weighted, a cost matrix, C_mean", "associative chains, three labels"):
+        problem, expected = reference(name)
+        first = solve(problem, solver, tol=LOW)
+        again = solve(problem, solver, start=first)
+        holds(again, expected)
+        if isinstance(solver, NSlack):
+            assert again.trace.lower_bound[0] >= first.lower_bound - LOW.gap * first.primal
+
+
+@pytest.mark.parametrize("solver", [solver for solver in FAMILY.solvers if solver is not RelaxedMargin])
+def test_one_label_leaves_nothing_to_learn(solver: type[Any]) -> None:
+    solution = solve(svm(3, n_labels=1), solver())
+    assert solution.primal == 0.0
+    if solver in (Perceptron, Mira):
+        assert solution.message.startswith("0 updates in 1 passes")
+    else:
+        assert (solution.status, solution.lower_bound) == (Status.OPTIMAL, 0.0)
+
+
+@pytest.mark.parametrize(("solver", "options"), REFUSED, ids=said)
+def test_options_that_make_no_sense_are_refused(solver: type[Any], options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(options))):
+        solver(**options)
