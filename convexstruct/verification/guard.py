@@ -58,12 +58,6 @@ def regular(path: Path) -> bytes:
     return raw
 
 
-def put(path: str | Path, raw: bytes) -> None:
-    """Write a file that appears whole."""
-    Path(f"{path}.part").write_bytes(raw)
-    os.replace(f"{path}.part", path)
-
-
 class Guarded:
     """A worker and its guard. folder : where its answers appear."""
 

@@ -31,11 +31,11 @@ import numpy as np
 from convexstruct.core.cases import Case
 from convexstruct.core.certificates import Problem
 from convexstruct.core.solution import Solution
-from convexstruct.files import read_arrays
+from convexstruct.files import read_arrays, write_whole
 from convexstruct.validation.arguments import cut, sentence
 from convexstruct.verification.cases import select
 from convexstruct.verification.fingerprint import fingerprint
-from convexstruct.verification.guard import LINUX, MOST_BYTES, Ended, Guarded, forked, fresh, put
+from convexstruct.verification.guard import LINUX, MOST_BYTES, Ended, Guarded, forked, fresh
 
 #: Seconds a solver's file may take to load: imports, compilation.
 LOADING_SECONDS = 120.0
@@ -174,7 +174,7 @@ def serve_file(requests: int, solver: str, folder: str) -> None:
         trouble = str(error)
     if os.getpid() != worker:
         return  # a fork that the file made while it was loaded
-    put(f"{folder}/{LOADED}", trouble.encode())
+    write_whole(f"{folder}/{LOADED}", trouble.encode())
     if not trouble:
         _serve(requests, function, None)
 
@@ -188,7 +188,7 @@ def _serve(requests: int, function: SolverFunction, case: Case | None) -> None:
             packed = _call(function, chosen, int(request["seed"]))
             if os.getpid() != worker:
                 return  # the solver forked, and this is the child: the parent alone answers
-            put(request["answer"], packed)
+            write_whole(request["answer"], packed)
 
 
 def split(solver: str) -> tuple[Path, str]:

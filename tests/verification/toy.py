@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from convexstruct.arrays import Point, Vector
 from convexstruct.verification import Case, Instance
+from convexstruct.verification.isolation import Answer, Entrant
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,3 +74,9 @@ def case(certified: bool = True) -> Case:
         lambda seed: Instance(Box(COSTS.copy(), certified), OPTIMUM), "none", certified=certified,
         family="generative_margin", paper="paper 0",
     )  # fmt: skip
+
+
+def answer(solver: Callable[[Any], Any], limit: float = 20.0) -> Answer:
+    """What a solver gives for that case."""
+    with Entrant(solver) as entrant:
+        return entrant.answer(case(), 0, limit)

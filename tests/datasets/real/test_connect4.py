@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
-import pytest
 
 from convexstruct.datasets import connect4
 from convexstruct.datasets.real.connect4 import NAMES, parse
 from convexstruct.datasets.real.connect4_codes import from_codes
-from convexstruct.datasets.real.sources import VARIABLE, available
 
 BLANK = ",".join(["b"] * 40)
 
@@ -30,12 +28,8 @@ def test_published_codes_become_the_original_letters() -> None:
     assert text == f"x,o,{BLANK},win\no,x,{BLANK},draw\n"
 
 
-def test_the_real_positions_keep_the_rules_or_their_absence_is_explained(real_data: Path) -> None:
-    here = {each.source.name: each.state for each in available()}
-    if here["connect4"] != "here":
-        with pytest.raises(ValueError, match=f"data set 'connect4' is not here: set {VARIABLE}"):
-            connect4()
-        return
+def test_the_real_positions_keep_the_rules(present: Callable[[str], None]) -> None:
+    present("connect4")
     positions = connect4()
     assert np.bincount(positions.values).tolist() == [6449, 16635, 44473]
     for player in (1, 2):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from convexstruct.datasets import ocr_letters
 from convexstruct.datasets.real.ocr_letters import LETTERS, from_arrays
-from convexstruct.datasets.real.sources import VARIABLE, available
 
 
 def tiny() -> dict[str, NDArray[Any]]:
@@ -59,12 +58,8 @@ def test_an_unknown_fold_is_refused(folds: list[int]) -> None:
         ocr_letters(folds)
 
 
-def test_the_real_words_have_the_published_counts_or_their_absence_is_explained(real_data: Path) -> None:
-    here = {each.source.name: each.state for each in available()}
-    if here["ocr_letters"] != "here":
-        with pytest.raises(ValueError, match=f"data set 'ocr_letters' is not here: set {VARIABLE}"):
-            ocr_letters()
-        return
+def test_the_real_words_have_the_published_counts(present: Callable[[str], None]) -> None:
+    present("ocr_letters")
     words = ocr_letters()
     assert (words.n_words, len(words.labels)) == (6877, 52_152)
     assert np.bincount(words.fold).tolist() == [626, 704, 684, 698, 693, 651, 739, 717, 690, 675]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
-import pytest
 
 from convexstruct.datasets import protein
 from convexstruct.datasets.real.protein import AMINO_ACIDS, STRUCTURES, parse
-from convexstruct.datasets.real.sources import VARIABLE, available
 
 TEXT = """# a comment
 # A h
@@ -45,12 +43,8 @@ def test_the_alphabets_have_twenty_residues_and_three_structures() -> None:
     assert len(set(STRUCTURES)) == 3
 
 
-def test_the_real_chains_have_the_published_counts_or_their_absence_is_explained(real_data: Path) -> None:
-    here = {each.source.name: each.state for each in available()}
-    if here["protein"] != "here":
-        with pytest.raises(ValueError, match=f"data set 'protein' is not here: set {VARIABLE}"):
-            protein()
-        return
+def test_the_real_chains_have_the_published_counts(present: Callable[[str], None]) -> None:
+    present("protein")
     for part, n_chains, by_structure in (("train", 111, [9868, 3636, 4601]), ("test", 17, [1923, 748, 849])):
         chains = protein(part)
         assert chains.n_chains == n_chains

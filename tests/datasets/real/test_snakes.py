@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from convexstruct.datasets import snakes
 from convexstruct.datasets.real.snakes import COLOURS, N_LABELS, Snakes, from_arrays
-from convexstruct.datasets.real.sources import VARIABLE, available
 
 BACKGROUND, UP, RIGHT, DOWN, LEFT = range(5)
 STEPS = {UP: (-1, 0), RIGHT: (0, 1), DOWN: (1, 0), LEFT: (0, -1)}
@@ -94,12 +93,8 @@ def test_colours_lead_along_the_snake() -> None:
     follow(from_arrays(tiny(), "train"), 0, 3)
 
 
-def test_the_real_snakes_follow_their_colours_or_their_absence_is_explained(real_data: Path) -> None:
-    here = {each.source.name: each.state for each in available()}
-    if here["snakes"] != "here":
-        with pytest.raises(ValueError, match=f"data set 'snakes' is not here: set {VARIABLE}"):
-            snakes()
-        return
+def test_the_real_snakes_follow_their_colours(present: Callable[[str], None]) -> None:
+    present("snakes")
     for part, n, cells in (("train", 200, 7566), ("test", 100, 3750)):
         images = snakes(part)
         assert (images.n_images, len(images.labels)) == (n, cells)
