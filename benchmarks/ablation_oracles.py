@@ -27,16 +27,16 @@ from convexstruct.inference import baum_welch
 from convexstruct.inference.gibbs import Gibbs
 from convexstruct.inference.hidden_markov import HiddenMarkovModels, Observations
 from convexstruct.junction_trees import junction_tree
-from convexstruct.oracles.chain import chain, enclosure
+from convexstruct.oracles.chain import chain, enclosure, two_best
 from convexstruct.oracles.loopy import belief_propagation, minimum_cut, tree_reweighted
 from convexstruct.oracles.loopy.pairwise import Pairwise, pairwise
-from convexstruct.oracles.tree import loss_counter, second_best
+from convexstruct.oracles.tree import loss_counter
 
 CHAIN, REGRETS = "convexstruct.oracles.chain.chain", "convexstruct.oracles.chain.regrets"
 LOGS, ENCLOSURE = "convexstruct.oracles.chain.log_sums", "convexstruct.oracles.chain.enclosure"
 PIECES, LONG = "convexstruct.oracles.chain.pieces", "convexstruct.oracles.chain.long_viterbi"
 PASSES, TWO_LABELS = "convexstruct.oracles.chain.probabilities", "convexstruct.oracles.chain.two_labels"
-COUNTER, SECOND = "convexstruct.oracles.tree.loss_counter", "convexstruct.oracles.tree.second_best"
+COUNTER, SECOND = "convexstruct.oracles.tree.loss_counter", "convexstruct.oracles.chain.two_best"
 MAGNITUDES = "convexstruct.features.graphs.magnitudes"
 CUT, GIBBS = "convexstruct.oracles.loopy.minimum_cut", "convexstruct.inference.gibbs"
 #: More than any count or size.
@@ -66,7 +66,7 @@ def _sums(instance: Any) -> tuple[int, float]:
 
 def _best(instance: Any) -> tuple[int, float]:
     chain.viterbi(*instance)
-    second_best.two_best(*instance)
+    two_best.two_best(*instance)
     return 1, math.nan
 
 

@@ -20,10 +20,9 @@ from convexstruct.arrays import Index, Labels, Matrix, Tensor, Vector
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.graphs import Chains, chains
 from convexstruct.junction_trees import MOST_CLIQUE_ENTRIES, JunctionTree, junction_tree
-from convexstruct.oracles.chain import chain
+from convexstruct.oracles.chain import chain, two_best
 from convexstruct.oracles.tree import forest as levels
 from convexstruct.oracles.tree import junction_tree as jt
-from convexstruct.oracles.tree import second_best
 from convexstruct.oracles.tree.loss_counter import LossTable, by_loss, by_loss_on_tree
 
 
@@ -109,7 +108,7 @@ class ChainInference:
         return Best(scores, labels[self.layout.flat], scores)
 
     def two_best(self, node: Matrix, edge: Tensor) -> tuple[Best, Best]:
-        two = second_best.two_best(self.layout, node[self.layout.packed], edge)
+        two = two_best.two_best(self.layout, node[self.layout.packed], edge)
         first = Best(two.best, two.best_labels[self.layout.flat], two.best)
         return first, Best(two.second, two.second_labels[self.layout.flat], two.second)
 

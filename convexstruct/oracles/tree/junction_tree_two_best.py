@@ -22,20 +22,8 @@ import numpy as np
 
 from convexstruct.arrays import Flags, Index, Labels, Matrix, Tensor, Vector
 from convexstruct.junction_trees import JunctionTree
+from convexstruct.oracles.chain.two_best import TwoBest
 from convexstruct.oracles.tree.junction_tree import Factor, best, greatest, joint, smallest, split, take, upward
-
-
-class TreeTwoBest(NamedTuple):
-    """The best labelling of each example and the best of all others.
-
-    best, second (n,): their scores; second is -inf if no other labelling is allowed.
-    best_labels, second_labels (n, n_variables): where second is -inf, second_labels repeats the best.
-    """
-
-    best: Vector
-    best_labels: Labels
-    second: Vector
-    second_labels: Labels
 
 
 class _Departures(NamedTuple):
@@ -52,11 +40,11 @@ class _Departures(NamedTuple):
     below: list[list[tuple[int, Vector]]]
 
 
-def two_best(tree: JunctionTree, factors: Sequence[Factor], n: int) -> TreeTwoBest:
+def two_best(tree: JunctionTree, factors: Sequence[Factor], n: int) -> TwoBest:
     """The largest and the second largest sum of the factors over labellings, for each of ``n`` examples."""
     scores, first = best(tree, factors, n)
     second, labels = best_other(tree, factors, first)
-    return TreeTwoBest(scores, first, second, labels)
+    return TwoBest(scores, first, second, labels)
 
 
 def best_other(tree: JunctionTree, factors: Sequence[Factor], given: Labels) -> tuple[Vector, Labels]:

@@ -19,7 +19,7 @@ from convexstruct.oracles.chain import chain
 from convexstruct.oracles.chain import log_sums as chain_log
 from convexstruct.oracles.chain import regrets as chain_regrets
 from convexstruct.oracles.chain.sums import ChainSums
-from convexstruct.oracles.tree.second_best import two_best
+from convexstruct.oracles.chain.two_best import two_best
 from convexstruct.tolerances import ROUNDING
 
 EXAMPLES = settings(max_examples=60, deadline=None, derandomize=True)
@@ -92,7 +92,7 @@ def test_large_batches_are_cut_into_blocks_without_a_seam(monkeypatch: pytest.Mo
     for module in (chain, chain_regrets):
         monkeypatch.setattr(module, "BLOCK", 1)
     monkeypatch.setattr(chain_regrets, "LEAST_CHAINS", 7)
-    monkeypatch.setattr("convexstruct.oracles.tree.second_best.BLOCK", 1)
+    monkeypatch.setattr("convexstruct.oracles.chain.two_best.BLOCK", 1)
     cut = chain_regrets.regret_messages(layout, node, edge, weights)
     np.testing.assert_allclose(cut.log_partition, whole.log_partition, rtol=ROUNDING)
     np.testing.assert_allclose(cut.node, whole.node, atol=ROUNDING)

@@ -12,10 +12,11 @@ from convexstruct.oracles.blocks import BLOCK
 
 
 class TwoBest(NamedTuple):
-    """The best labelling of each chain and the best of all others.
+    """The best labelling of each chain, or of each example on a junction tree, and the best of all others.
 
-    best, second (N,): their scores, in the caller's order of chains; second is -inf if no other labelling is allowed.
-    best_labels, second_labels (P,): packed; where second is -inf, second_labels repeats the best.
+    best, second (N,): their scores, in the caller's order; second is -inf if no other labelling is allowed.
+    best_labels, second_labels: (P,) packed for chains, (N, n_variables) for junction trees; where second is -inf,
+        second_labels repeats the best.
     """
 
     best: Vector
