@@ -19,35 +19,32 @@ from convexstruct.datasets.real.sources import available
 from convexstruct.families.regularized_risk import RegularizedRisk, SemismoothNewton
 from convexstruct.tolerances import HIGH
 
-NEWTON = "convexstruct.families.regularized_risk.solvers.risk_newton"
-METHOD = "convexstruct.families.regularized_risk.solvers.semismooth_newton"
-GROUPS = "convexstruct.families.regularized_risk.solvers.grouped_newton"
-CELLS = "convexstruct.families.regularized_risk.solvers.cells"
-ROWS = "convexstruct.families.regularized_risk.solvers.row_space"
-RISK = "convexstruct.families.regularized_risk.solvers.smoothed_risk"
-
-#: More than any trace: a limit of this size has no effect.
-NEVER = 1e300
+NEWTON = "convexstruct.families.regularized_risk.solvers.semismooth_newton.direction"
+STEP = "convexstruct.families.regularized_risk.solvers.semismooth_newton.proximal_step"
+SEARCH = "convexstruct.families.regularized_risk.solvers.semismooth_newton.line_search"
+METHOD = "convexstruct.families.regularized_risk.solvers.semismooth_newton.proximal_point"
+GROUPS = "convexstruct.families.regularized_risk.solvers.semismooth_newton.groups"
+CELLS = "convexstruct.families.regularized_risk.solvers.semismooth_newton.cells"
+ROWS = "convexstruct.families.regularized_risk.solvers.semismooth_newton.row_space"
 
 MECHANISMS = (
     Mechanism("groups held (moving)", {"moving": 1e-9}),
     Mechanism("conjugate gradients", patches={f"{NEWTON}:_step_work": lambda *_: float("inf")}),
     Mechanism("Newton's matrices", patches={f"{NEWTON}:_matrix_work": lambda *_, **__: float("inf")}),
-    Mechanism("single precision (COPIED_ENTRIES)", patches={f"{RISK}:COPIED_ENTRIES": 0}),
-    Mechanism("single precision only where it suffices (SINGLE_TRACE)", patches={f"{NEWTON}:SINGLE_TRACE": NEVER}),
     Mechanism("Woodbury's formula (ROWS_SHARE)", patches={f"{NEWTON}:ROWS_SHARE": 0.0}),
     Mechanism("products of matrices count less (DENSE_PRODUCT)", patches={f"{NEWTON}:DENSE_PRODUCT": 1.0}),
     Mechanism("diagonal preconditioner", patches={f"{NEWTON}:_diagonal": lambda X, weight: 0.0 * X.shape[1]}),
     Mechanism("blocks of outputs (LARGEST_BLOCK)", patches={f"{GROUPS}:LARGEST_BLOCK": 0}),
     Mechanism("one block for all outputs (SHARED_BLOCK)", patches={f"{GROUPS}:SHARED_BLOCK": 2.0}),
-    Mechanism("rows of cells copied (CELLS_SHARE)", patches={f"{CELLS}:CELLS_SHARE": 0.0}),
+    Mechanism(
+        "rows of cells copied (CELLS_SHARE)", patches={f"{CELLS}:CELLS_SHARE": 0.0, f"{NEWTON}:CELLS_SHARE": 0.0}
+    ),
     Mechanism("tau by one example's lift (TAU_LIFTS)", patches={f"{METHOD}:TAU_LIFTS": 0.0}),
-    Mechanism("tau falls less after many steps (EASY_STEPS)", patches={f"{METHOD}:EASY_STEPS": 1e9}),
+    Mechanism("tau falls less after many steps (EASY_STEPS)", patches={f"{STEP}:EASY_STEPS": 1e9}),
     Mechanism("wider tau in a long first proximal step (WIDENINGS)", patches={f"{METHOD}:WIDENINGS": 0}),
     Mechanism("row space (MOST_ROWS)", patches={f"{ROWS}:MOST_ROWS": 0}),
     Mechanism("no row space where few steps suffice (LEAST_LIFT)", patches={f"{METHOD}:LEAST_LIFT": 0.0}),
     Mechanism("wider tau after row space (ROWS_TAU)", patches={f"{METHOD}:ROWS_TAU": 0.0}),
-    Mechanism("indices of 32 bits (SHORT_INDEX)", patches={f"{RISK}:SHORT_INDEX": 0}),
     Mechanism("stretched point", patches={f"{METHOD}:STRETCH": 0.0}),
 )
 
@@ -62,7 +59,7 @@ def _levels(name: str, module: str, said: str, *values: float) -> tuple[Mechanis
 #: no time).
 LEVELS = (
     *_levels("HELD_FALL", METHOD, "a part's gap falls as far", 0.07, 0.6, 1.0),
-    *_levels("SLOPE_FALL", METHOD, "searches as near", 0.03, 0.3, 0.9),
+    *_levels("SLOPE_FALL", SEARCH, "searches as near", 0.03, 0.3, 0.9),
     *_levels("RESIDUAL_FALL", NEWTON, "residuals fall as far", 0.01, 0.03, 0.3),
     *_levels("SPARSE_ENTRY", NEWTON, "sparse entries cost as much", 1.0, 15.0),
     *_levels("STEP_WORK", NEWTON, "a step costs as much", 0.0, 3e4, 3e5, 1e6),

@@ -26,7 +26,7 @@ from convexstruct.families.log_linear import (
     PseudoLikelihood,
 )
 from convexstruct.families.regularized_risk import RegularizedRisk
-from convexstruct.families.regularized_risk.solvers.smoothed_risk import SmoothedRisk
+from convexstruct.families.regularized_risk.solvers.semismooth_newton.smoothed_risk import SmoothedRisk
 from convexstruct.families.structured_svm import StructuredSVM
 from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.features.graphs.factors import tabular_factors

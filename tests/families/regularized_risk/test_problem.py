@@ -16,7 +16,7 @@ from convexstruct import deadline
 from convexstruct.arrays import Vector
 from convexstruct.core.certificates import certify
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
-from convexstruct.families.regularized_risk.solvers.smoothed_risk import SmoothedRisk
+from convexstruct.families.regularized_risk.solvers.semismooth_newton.smoothed_risk import SmoothedRisk
 from convexstruct.tolerances import ROUNDING
 
 N, D, K = 9, 3, 4

@@ -29,7 +29,7 @@ from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.bmrm import LsBMRM, QpBMRM
 from convexstruct.families.regularized_risk.solvers.pegasos import Pegasos1, PegasosN
 from convexstruct.families.regularized_risk.solvers.pragam import Pragam, PragamB
-from convexstruct.families.regularized_risk.solvers.semismooth_newton import SemismoothNewton
+from convexstruct.families.regularized_risk.solvers.semismooth_newton.proximal_point import SemismoothNewton
 from convexstruct.tolerances import LOW
 
 NAME = "svm-solvers"

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from convexstruct.arrays import Vector
-from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
-from convexstruct.core.solution import Status
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers import pragam as module
 from convexstruct.families.regularized_risk.solvers.pragam import (
@@ -20,9 +18,8 @@ from convexstruct.families.regularized_risk.solvers.pragam import (
     lipschitz_constant,
 )
 from convexstruct.families.regularized_risk.solvers.risk_projection import onto_q
-from convexstruct.families.regularized_risk.solvers.semismooth_newton import SemismoothNewton
 from convexstruct.tolerances import HIGH, LOW, ROUNDING, SINGLE
-from tests.models.regularized_risk.risks import INSTANCES, KNOWN
+from tests.models.regularized_risk.risks import INSTANCES
 
 
 def pragam(problem: RegularizedRisk, lipschitz: float | str | None = "estimate") -> Pragam | PragamB:
@@ -36,7 +33,6 @@ def test_the_gap_is_within_26_at_every_iterate(name: str, lipschitz: float | str
     farthest = largest_distance(problem, problem.feasible(np.zeros(problem.n_pieces)))
     L = lipschitz_constant(problem)
     given = L * lipschitz if isinstance(lipschitz, float) else lipschitz  # larger than needed: the bound is larger too
-    exact = solve(problem, SemismoothNewton(), HIGH)
     for k, iterate in enumerate(islice(pragam(problem, given).iterate(problem), 60), start=1):
         gap = iterate.primal - iterate.lower_bound
         if name == "zero features":  # D is linear: solved by the first step
@@ -46,11 +42,6 @@ def test_the_gap_is_within_26_at_every_iterate(name: str, lipschitz: float | str
         assert -ROUNDING <= gap <= mu * farthest * (1 + SINGLE) + ROUNDING
         if not isinstance(lipschitz, str):
             assert gap <= 6 * L * (lipschitz or 1.0) * farthest / ((k + 1) * (k + 2)) + ROUNDING
-        assert iterate.lower_bound <= exact.primal + ROUNDING
-        assert not callable(iterate.dual_point)
-        shown = certify(problem, iterate.point, iterate.dual_point)
-        assert shown.primal == pytest.approx(iterate.primal, rel=ROUNDING, abs=ROUNDING)
-        assert shown.lower_bound == pytest.approx(iterate.lower_bound, rel=ROUNDING, abs=ROUNDING)
 
 
 @pytest.mark.parametrize("name", ["binary", "binary, bias, weighted", "multiclass, cost", "pieces"])
@@ -132,38 +123,9 @@ def test_features_of_zeros_alone_have_a_constant_above_zero(
         next(Pragam(lipschitz).iterate(problem))
 
 
-@pytest.mark.parametrize("name", KNOWN)
-def test_optima_known_by_hand_are_reached(name: str) -> None:
-    problem, best = KNOWN[name]()
-    found = solve(problem, pragam(problem), LOW, max_iterations=20_000)
-    assert found.status is Status.OPTIMAL
-    assert found.lower_bound - ROUNDING <= best <= found.primal + ROUNDING
-
-
 def test_an_estimate_needs_fewer_rounds_than_the_constant() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 5)) * np.array([10.0, 1, 1, 1, 1])  # one direction makes |A| large
     problem = RegularizedRisk.binary(X, np.where(X[:, 1] + rng.normal(size=200) > 0, 1, -1), 1e-2)
     rounds = [solve(problem, Pragam(kind), LOW, max_iterations=20_000).iterations for kind in ("estimate", None)]
     assert rounds[0] < rounds[1]
-
-
-def test_a_start_is_the_centre() -> None:
-    problem = INSTANCES["binary, bias, weighted"]()
-    exact = solve(problem, SemismoothNewton(), HIGH)
-    again = solve(problem, PragamB(None), LOW, start=exact, max_iterations=5)
-    assert again.status is Status.OPTIMAL
-
-
-def test_each_says_which_risks_it_is_for() -> None:
-    with pytest.raises(ValueError, match="use PragamB for one with a bias"):
-        solve(INSTANCES["ordinal"](), Pragam())
-    with pytest.raises(ValueError, match="use Pragam for one without a bias"):
-        solve(INSTANCES["binary"](), PragamB())
-
-
-@pytest.mark.parametrize("value", [0.0, -1.0, np.inf, "guess", True])
-def test_a_constant_that_is_none_is_told(value: float | str) -> None:
-    for kind in (Pragam, PragamB):
-        with pytest.raises(ValueError, match="lipschitz is"):
-            kind(value)

@@ -1,14 +1,11 @@
-r"""Newton's direction for a smoothed risk (`solvers.smoothed_risk`), by the cheaper of two ways.
+r"""Newton's direction for a smoothed risk (`smoothed_risk`), by the cheaper of two ways.
 
     (lam I + sum_g (p_g / tau) A_g' P_g A_g) s_w + H_wb s_b = - F_w,        H_wb' s_w + H_bb s_b = - F_b
 
-* **matrix**, factored by Cholesky: that of the features, or lam I + B B' over the free rows B where these are far
-  fewer (Woodbury). Where X is small, each group is one piece and there are no free offsets, it is made in single
-  precision, of a dense copy of X, in half the time. Rounding changes such a direction a little, as stopping conjugate
-  gradients early does; the gradient and both bounds are in double precision. Single precision is not used where the
-  matrix is too large relative to lam (`SINGLE_TRACE`);
+* **matrix**, factored by Cholesky: that of the features, or lam I + B B' over the rows B of the free pieces where these
+  are far fewer (Woodbury);
 * **conjugate gradients**, where both are many; preconditioned with sparse features by the diagonal, and with groups of
-  several pieces as `grouped_newton` says. They end when the residual is a tenth of the first: the next direction
+  several pieces as `groups` says. They end when the residual is a tenth of the first: the next direction
   corrects the rest.
 
 `direction` takes a matrix where it takes less work than conjugate gradients, counted in multiplications.
@@ -19,21 +16,24 @@ eliminated last, for their block is diagonal; an offset of which no piece moves 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import blas, lapack
+from scipy.linalg import blas
 
 from convexstruct import deadline
 from convexstruct.arrays import Index, Matrix, Vector
 from convexstruct.core.cholesky import solver
-from convexstruct.families.regularized_risk.solvers.cells import CELLS_SHARE
-from convexstruct.families.regularized_risk.solvers.grouped_newton import grouped_matrix, grouped_product, grouped_rows
-from convexstruct.families.regularized_risk.solvers.smoothed_risk import Smoothed, SmoothedRisk
+from convexstruct.families.regularized_risk.solvers.semismooth_newton.cells import CELLS_SHARE
+from convexstruct.families.regularized_risk.solvers.semismooth_newton.groups import (
+    grouped_matrix,
+    grouped_product,
+    grouped_rows,
+)
+from convexstruct.families.regularized_risk.solvers.semismooth_newton.smoothed_risk import Smoothed, SmoothedRisk
 
 #: Work is counted in multiplications of a dense matrix with a vector. One in a product of two dense matrices, whose
 #: blocks stay in cache, counts as a quarter; one of a sparse matrix, whose entries are looked up, as five. The calls of
@@ -43,8 +43,6 @@ DENSE_PRODUCT, SPARSE_ENTRY, STEP_WORK = 0.25, 5.0, 1e5
 #: nearly agree where the matrix is large beside lam, and with more rows saves little. With several outputs it saves
 #: more, for the matrix of the features is made of many small ones; there it is not used beyond a trace over lam.
 ROWS_SHARE, OUTPUTS_SHARE, OUTPUTS_TRACE = 0.25, 0.5, 1e10
-#: A matrix is factored in single precision up to this trace over lam: beyond, its rounding (6e-8) is as large as lam.
-SINGLE_TRACE = 1e7
 #: Conjugate gradients end when the residual has fallen by this factor, or after so many steps.
 RESIDUAL_FALL, GRADIENT_STEPS = 0.1, 250
 #: Rows beyond which the matrix is not formed, a guard of memory: it takes 72 MB then.
@@ -71,11 +69,6 @@ def direction(risk: SmoothedRisk, point: Smoothed, tau: float, effort: Effort) -
     free = np.flatnonzero(point.free)
     masked = risk.combine is not None or not risk.box or 2 * len(free) > risk.X.shape[0]
     gradients = effort.expected * _step_work(risk, len(free), masked)
-    coarse = risk.box and risk.combine is None and risk.n_biases == 0 and risk.is_copied and len(free) > 0
-    if coarse and _matrix_work(risk, free, coarse=True) < gradients:
-        rough = _coarse(risk, free, tau)
-        if rough is not None:
-            return rough(-point.slope_w), np.zeros(0)
     if _matrix_work(risk, free) < gradients:
         effort.expected *= 0.9  # so that conjugate gradients are tried again when fewer pieces are free
         factored = _factored(risk, point, free, tau)
@@ -97,14 +90,14 @@ def _outputs_suffice(risk: SmoothedRisk, free: Index) -> bool:
     return risk.n_outputs > 1 and risk.of_one_row and len(free) <= OUTPUTS_SHARE * risk.dimension
 
 
-def _matrix_work(risk: SmoothedRisk, free: Index, coarse: bool = False) -> float:
-    """Work to make and to factor the matrix, inf where it is too large. coarse : of a dense copy of X."""
+def _matrix_work(risk: SmoothedRisk, free: Index) -> float:
+    """Work to make and to factor the matrix, inf where it is too large."""
     m, k, d = len(free), risk.n_outputs, risk.dimension
     pairs_suffice = _outputs_suffice(risk, free)
     size = m if pairs_suffice or _rows_suffice(risk, free) else d
     if size > LARGEST_MATRIX:
         return np.inf
-    sparse = sp.issparse(risk.X) and not coarse
+    sparse = sp.issparse(risk.X)
     per = risk.X.nnz / risk.X.shape[0] if sparse else float(risk.X.shape[1])
     product = SPARSE_ENTRY if sparse else DENSE_PRODUCT
     if pairs_suffice:
@@ -159,7 +152,7 @@ def _factored(
     if sp.issparse(X):
         B: Any = sp.csr_array(X.multiply(scaled[:, None]))
         square = (B @ B.T if dual else B.T @ B).toarray()
-    elif risk.uniform is not None and not dual and np.ptp(np.abs(factor)) == 0:
+    elif not dual and np.ptp(np.abs(scaled)) == 0:
         square = blas.dsyrk(float(scaled[0] ** 2), X.T, lower=1)
     else:
         B = X * scaled[:, None]
@@ -168,40 +161,6 @@ def _factored(
     if not dual:
         return solve, mixed
     return (lambda right: np.asarray((right - B.T @ solve(np.asarray(B @ right))) / lam)), mixed
-
-
-def _coarse(risk: SmoothedRisk, free: Index, tau: float) -> Callable[[Vector], Vector] | None:
-    """right -> H_ww^-1 right in single precision, by Cholesky of I + B'B or, where that is smaller, of I + B B'
-    (Woodbury), B the weighted free rows over sqrt(lam). None where the trace of B'B is above `SINGLE_TRACE`."""
-    lam = risk.lam
-    size, X = risk.coarse
-    B = X[free if risk.rows is None else risk.rows[free]]
-    weight = size / math.sqrt(lam) * np.sqrt(risk.share[free] / tau) * np.abs(risk.factor[free])
-    dual, scale = _rows_suffice(risk, free), 1.0
-    with np.errstate(over="ignore", invalid="ignore"):  # the trace is then inf or NaN
-        if np.ptp(weight) > 0:
-            B *= weight.astype(np.float32)[:, None]
-        else:  # the sums are multiplied by the weight afterwards: those of small whole numbers are then exact
-            scale = float(np.square(weight[0]))
-    square = blas.ssyrk(scale, B.T, trans=1 if dual else 0, lower=1)
-    diagonal = np.einsum("ii->i", square)
-    if not diagonal.sum(dtype=np.float64) <= SINGLE_TRACE:
-        return None
-    diagonal += 1.0
-    lower, info = lapack.spotrf(square, lower=1)
-    if info > 0:
-        return None
-
-    def solve(right: Vector) -> Vector:
-        unit = float(np.abs(right).max(initial=0.0)) or 1.0
-        short = (right / unit).astype(np.float32)
-        if dual:
-            found = short - np.float32(scale) * (B.T @ lapack.spotrs(lower, B @ short, lower=1)[0])
-        else:
-            found = lapack.spotrs(lower, short, lower=1)[0]
-        return np.asarray(found.reshape(right.shape) * np.float64(unit / lam), dtype=np.float64)
-
-    return solve
 
 
 def _with_ridge(square: Matrix, lam: float) -> Callable[[Vector], Vector]:

@@ -14,27 +14,21 @@ groups whose alpha is held (`restrict`); with them the dual value is that of the
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from convexstruct import deadline
 from convexstruct.arrays import Flags, Index, Vector
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
-from convexstruct.families.regularized_risk.solvers.cells import Cells
+from convexstruct.families.regularized_risk.solvers.semismooth_newton.cells import Cells
 from convexstruct.graphs import starts
 from convexstruct.oracles.box.simplices import onto_groups
 from convexstruct.rounding import EPS
 
-#: A dense copy of X in single precision is kept if it has at most so many entries (8 MB).
-COPIED_ENTRIES = 2_000_000
-#: The largest index of 32 bits.
-SHORT_INDEX = np.iinfo(np.int32).max
 #: Most steps of the search for the free offsets that minimise F (`best_lift`).
 SCALAR_STEPS = 100
 
@@ -98,7 +92,7 @@ class SmoothedRisk:
         loss = problem.loss
         factor, rows = problem.single if problem.single is not None else (np.zeros(0), None)
         return cls(
-            _short(problem.X), None if problem.single is not None else _short(loss.combine), factor, rows, loss.offset,
+            problem.X, None if problem.single is not None else loss.combine, factor, rows, loss.offset,
             problem.shares[problem.group], loss.start, problem.group, loss.floor, problem.is_box, loss.n_outputs,
             problem.lam, loss.bias_sign, loss.bias_of, loss.n_biases,
             np.zeros(problem.dimension), np.zeros(loss.n_biases), 0.0,
@@ -128,11 +122,6 @@ class SmoothedRisk:
             return False
         example = self.combine.indices // self.n_outputs
         return bool((example == np.repeat(example[self.combine.indptr[:-1]], taken)).all())
-
-    @cached_property
-    def uniform(self) -> float | None:
-        """The share of a group, if all are equal; else None."""
-        return float(self.share[0]) if np.ptp(self.share) == 0 else None
 
     # -- the linear map, w flat ----------------------------------------------------------------------------------------
 
@@ -168,19 +157,6 @@ class SmoothedRisk:
         """X', made once: SciPy checks a sparse matrix anew at every transposition."""
         return self.X.T
 
-    @cached_property
-    def is_copied(self) -> bool:
-        """Whether X is small enough for `coarse`."""
-        return bool(math.prod(self.X.shape) <= COPIED_ENTRIES)
-
-    @cached_property
-    def coarse(self) -> tuple[float, NDArray[np.float32]]:
-        """(size, X / size), dense and in single precision; size the largest entry of X."""
-        entries = self.X.data if sp.issparse(self.X) else self.X
-        size = float(np.abs(entries).max(initial=0.0)) or 1.0
-        X = (self.X if size == 1.0 else self.X / size).astype(np.float32)
-        return size, np.asarray(X.toarray() if sp.issparse(X) else X)
-
     def lift(self, b: Vector) -> Vector | float:
         """s b, what the free offsets add to the pieces."""
         return self.sign * b[self.of] if self.n_biases else 0.0
@@ -192,6 +168,11 @@ class SmoothedRisk:
         return self._total(self.sign * alpha)
 
     # -- values --------------------------------------------------------------------------------------------------------
+
+    def values(self, w: Vector, b: Vector) -> Vector:
+        """v = c + A w + s b; (m,)."""
+        scores = self.forward(w) if w.any() else 0.0
+        return np.asarray(self.offset + self.lift(b) + scores)
 
     def losses(self, v: Vector) -> Vector:
         """The unsmoothed losses of the groups; (G,)."""
@@ -328,11 +309,3 @@ class SmoothedRisk:
             cells=cells,
         )  # fmt: skip
         return replace(part, fixed=total - part.adjoint(part.share * a[pieces])), pieces
-
-
-def _short(matrix: Any) -> Any:
-    """A sparse ``matrix`` with indices of 32 bits, where they suffice: a fifth less time in products than with 64."""
-    if not sp.issparse(matrix) or matrix.indices.dtype == np.int32 or max(*matrix.shape, matrix.nnz) > SHORT_INDEX:
-        return matrix
-    places = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
-    return sp.csr_array((matrix.data, *places), shape=matrix.shape)

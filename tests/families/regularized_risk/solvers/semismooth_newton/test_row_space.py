@@ -16,12 +16,12 @@ from convexstruct.core.certificates import relative_gap
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
-from convexstruct.families.regularized_risk.solvers import row_space, semismooth_newton
-from convexstruct.families.regularized_risk.solvers.row_space import in_row_space
-from convexstruct.families.regularized_risk.solvers.semismooth_newton import SemismoothNewton
+from convexstruct.families.regularized_risk.solvers.semismooth_newton import proximal_point, row_space
+from convexstruct.families.regularized_risk.solvers.semismooth_newton.proximal_point import SemismoothNewton
+from convexstruct.families.regularized_risk.solvers.semismooth_newton.row_space import in_row_space
 from convexstruct.models.regularized_risk.risk import primal
 from convexstruct.tolerances import HIGH
-from tests.families.regularized_risk.solvers.test_semismooth_newton import KINDS, random_problem
+from tests.families.regularized_risk.solvers.semismooth_newton.instances import KINDS, random_problem
 from tests.reference import optimum
 
 DENSE = [kind for kind in KINDS if kind not in ("sparse", "multilabel")]
@@ -31,7 +31,7 @@ SINGLE = 1e-4
 
 @pytest.fixture(autouse=True)
 def _where_few_steps_suffice_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(semismooth_newton, "LEAST_LIFT", 0.0)
+    monkeypatch.setattr(proximal_point, "LEAST_LIFT", 0.0)
 
 
 @pytest.mark.parametrize("kind", DENSE)
@@ -86,7 +86,7 @@ def test_rows_without_a_factor_and_sets_that_are_sparse_or_tall_stay_as_they_are
 def test_a_start_that_is_given_is_taken_up_without_row_space(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = random_problem("binary", 20, 50, 1e-2, 1.0, 0)
     first = solve(problem, SemismoothNewton())
-    monkeypatch.setattr(semismooth_newton, "in_row_space", None)
+    monkeypatch.setattr(proximal_point, "in_row_space", None)
     assert solve(problem, SemismoothNewton(), start=first).status is Status.OPTIMAL
 
 
@@ -100,7 +100,7 @@ def test_what_row_space_found_is_kept_where_the_time_ends_inside_it(monkeypatch:
                 stack.enter_context(deadline.within(0.0))
             return gap
 
-        monkeypatch.setattr(semismooth_newton, "relative_gap", watched)
+        monkeypatch.setattr(proximal_point, "relative_gap", watched)
         rounds = SemismoothNewton().iterate(problem)
         _, found = islice(rounds, 2)
         assert 0 < found.primal - found.lower_bound <= 0.1 * found.primal
@@ -109,15 +109,15 @@ def test_what_row_space_found_is_kept_where_the_time_ends_inside_it(monkeypatch:
 
 
 def test_row_space_ends_where_its_gap_is_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(semismooth_newton, "ROWS_GAP", -1.0)
-    monkeypatch.setattr(semismooth_newton, "ROWS_ROUNDS", 20)
+    monkeypatch.setattr(proximal_point, "ROWS_GAP", -1.0)
+    monkeypatch.setattr(proximal_point, "ROWS_ROUNDS", 20)
     looked: list[float] = []
 
     def watched(*values: float) -> float:
         looked.append(relative_gap(*values))
         return looked[-1]
 
-    monkeypatch.setattr(semismooth_newton, "relative_gap", watched)
+    monkeypatch.setattr(proximal_point, "relative_gap", watched)
     assert solve(random_problem("multiclass", 24, 60, 1e-2, 1.0, 0)).status is Status.OPTIMAL
     assert len(looked) == 20
 

@@ -23,8 +23,8 @@ import scipy.sparse as sp
 from scipy.linalg import lapack
 
 from convexstruct.arrays import Index, Matrix, Vector
-from convexstruct.families.regularized_risk.solvers.cells import Cells
-from convexstruct.families.regularized_risk.solvers.smoothed_risk import Smoothed, SmoothedRisk
+from convexstruct.families.regularized_risk.solvers.semismooth_newton.cells import Cells
+from convexstruct.families.regularized_risk.solvers.semismooth_newton.smoothed_risk import Smoothed, SmoothedRisk
 
 #: Features up to which conjugate gradients on several outputs are preconditioned by the block of each output: to make
 #: the blocks takes as long as a quarter as many steps.
