@@ -1,16 +1,26 @@
+"""A solution: what it shows and keeps; a saved one is checked when it is loaded, and its claims count only where the
+problem confirms them."""
+
 from __future__ import annotations
 
+import dataclasses
+import json
+import math
 import os
 import pickle
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from convexstruct.core.certificates import certify
+from convexstruct.core.certificates import Certificate, certify
 from convexstruct.core.solution import Solution, Status
 from convexstruct.core.trace import Trace
 from tests.verification.toy import BEST, COSTS, OPTIMUM, Box
+
+WITNESS = {"q": np.maximum(COSTS, 0.0)}
 
 
 def solution(dual: bool = True) -> Solution:
@@ -23,54 +33,6 @@ def solution(dual: bool = True) -> Solution:
     certificate = certify(Box(COSTS), BEST, witness)
     status = Status.OPTIMAL if dual else Status.UNCERTIFIED
     return Solution({"x": BEST}, witness, certificate, status, trace, "Stepper (for a test)", "one sentence")
-
-
-@pytest.mark.parametrize("dual", [True, False])
-def test_a_saved_solution_comes_back_as_it_was(tmp_path: Path, dual: bool) -> None:
-    before = solution(dual)
-    after = Solution.load(before.save(tmp_path / "kept.npz"))
-    np.testing.assert_array_equal(after.point["x"], before.point["x"])
-    assert (after.dual_point is None) is not dual
-    assert after.certificate == before.certificate
-    assert (after.status, after.solver, after.message) == (before.status, before.solver, before.message)
-    assert list(after.trace) == list(before.trace)
-    assert after.trace.parts == {"master": 0.3}
-
-
-def test_saving_leaves_nothing_else_behind(tmp_path: Path) -> None:
-    solution().save(tmp_path / "kept.npz")
-    solution().save(tmp_path / "kept.npz")
-    assert [path.name for path in tmp_path.iterdir()] == ["kept.npz"]
-
-
-def test_saving_follows_links_leaves_devices_alone_and_gives_the_usual_rights(tmp_path: Path) -> None:
-    (tmp_path / "link.npz").symlink_to("kept.npz")
-    solution().save(tmp_path / "link.npz")
-    assert (tmp_path / "link.npz").is_symlink()
-    (tmp_path / "other").write_text("")
-    assert (tmp_path / "kept.npz").stat().st_mode == (tmp_path / "other").stat().st_mode
-    os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(ValueError, match=r"solution '.*fifo' is a pipe, wanted a regular file"):
-        solution().save(tmp_path / "fifo")
-
-
-def test_a_solution_that_would_need_pickle_is_not_saved_and_nothing_is_written(tmp_path: Path) -> None:
-    one = solution()
-    strange = Solution({"x": np.array([None])}, None, one.certificate, one.status, one.trace)
-    with pytest.raises(ValueError, match="pickle"):
-        strange.save(tmp_path / "kept.npz")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_file_that_is_no_solution_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "text.npz").write_text("not an archive")
-    (tmp_path / "evil.npz").write_bytes(pickle.dumps({"head": 1}))
-    np.savez(tmp_path / "other.npz", x=np.zeros(3))
-    for name in ("text.npz", "evil.npz", "other.npz"):
-        with pytest.raises(ValueError, match="is not a saved solution"):
-            Solution.load(tmp_path / name)
-    with pytest.raises(FileNotFoundError):
-        Solution.load(tmp_path / "nowhere.npz")
 
 
 def test_every_status_says_what_to_do_and_only_optimal_is_solved() -> None:
@@ -104,3 +66,210 @@ def test_plot_draws_the_bounds() -> None:
     assert [text.get_text() for text in drawn.get_texts()] == [
         "solver's own upper bound", "solver's own lower bound", "certificate",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("dual", [True, False])
+def test_a_saved_solution_comes_back_as_it_was(tmp_path: Path, dual: bool) -> None:
+    before = solution(dual)
+    after = Solution.load(before.save(tmp_path / "kept.npz"))
+    np.testing.assert_array_equal(after.point["x"], before.point["x"])
+    assert (after.dual_point is None) is not dual
+    assert after.certificate == before.certificate
+    assert (after.status, after.solver, after.message) == (before.status, before.solver, before.message)
+    assert list(after.trace) == list(before.trace)
+    assert after.trace.parts == {"master": 0.3}
+
+
+def test_saving_leaves_nothing_else_behind(tmp_path: Path) -> None:
+    solution().save(tmp_path / "kept.npz")
+    solution().save(tmp_path / "kept.npz")
+    assert [path.name for path in tmp_path.iterdir()] == ["kept.npz"]
+
+
+def test_saving_follows_links_leaves_devices_alone_and_gives_the_usual_rights(tmp_path: Path) -> None:
+    (tmp_path / "link.npz").symlink_to("kept.npz")
+    solution().save(tmp_path / "link.npz")
+    assert (tmp_path / "link.npz").is_symlink()
+    (tmp_path / "other").write_text("")
+    assert (tmp_path / "kept.npz").stat().st_mode == (tmp_path / "other").stat().st_mode
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(ValueError, match=r"solution '.*fifo' is a pipe, wanted a regular file"):
+        solution().save(tmp_path / "fifo")
+
+
+def forged(folder: Path, change: Callable[[dict[str, Any], dict[str, Any]], object]) -> Path:
+    """A file as `save` writes it, its head and arrays changed by hand."""
+    path = solution().save(folder / "forged.npz")
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    head = json.loads(str(arrays.pop("head")))
+    change(head, arrays)
+    np.savez(path, head=np.array(json.dumps(head)), **arrays)
+    return path
+
+
+def test_a_loaded_certificate_says_that_nobody_computed_it(tmp_path: Path) -> None:
+    path = solution().save(tmp_path / "kept.npz")
+    assert not solution().stored
+    loaded = Solution.load(path)
+    assert loaded.stored
+    assert "as stored, not verified" in repr(loaded)
+    again = Solution.load(path, Box(COSTS))
+    assert not again.stored
+    assert "not verified" not in repr(again)
+    assert (again.certificate, again.status, again.message) == (loaded.certificate, Status.OPTIMAL, "one sentence")
+
+
+def lies(head: dict[str, Any], arrays: dict[str, Any]) -> None:
+    head["certificate"] |= {"primal": -7.0, "lower_bound": -7.0, "gap": 0.0, "claimed": -7.0}
+
+
+def moves_the_point(head: dict[str, Any], arrays: dict[str, Any]) -> None:
+    arrays["point/x"] = np.zeros(3)
+
+
+def hides_the_distance(head: dict[str, Any], arrays: dict[str, Any]) -> None:
+    arrays["point/x"] = 3 * BEST
+
+
+def forges_a_witness(head: dict[str, Any], arrays: dict[str, Any]) -> None:
+    arrays["dual_point/q"] = np.zeros(3)
+
+
+@pytest.mark.parametrize("change", [lies, moves_the_point, hides_the_distance, forges_a_witness])
+def test_a_lie_is_found_out_by_the_problem(
+    tmp_path: Path, change: Callable[[dict[str, Any], dict[str, Any]], object]
+) -> None:
+    path = forged(tmp_path, change)
+    assert Solution.load(path).stored
+    loaded = Solution.load(path, Box(COSTS))
+    assert loaded.certificate == certify(Box(COSTS), loaded.point, loaded.dual_point)
+    assert loaded.status is Status.INACCURATE
+    assert "the problem does not confirm it" in loaded.message
+    assert not loaded.stored
+
+
+def test_what_is_stopped_early_stays_what_it_was(tmp_path: Path) -> None:
+    early = dataclasses.replace(solution(), status=Status.TIME_LIMIT, dual_point=None)
+    early = dataclasses.replace(early, certificate=certify(Box(COSTS), BEST))
+    loaded = Solution.load(early.save(tmp_path / "early.npz"), Box(COSTS))
+    assert (loaded.status, loaded.message, loaded.lower_bound) == (Status.TIME_LIMIT, "one sentence", -math.inf)
+
+
+def test_a_solution_of_another_problem_is_refused(tmp_path: Path) -> None:
+    path = solution().save(tmp_path / "kept.npz")
+    with pytest.raises(ValueError, match=r"does not fit the problem: x has shape \(3,\), wanted \(2,\)"):
+        Solution.load(path, Box(COSTS[:2]))
+    renamed = forged(tmp_path, lambda head, arrays: arrays.update({"point/y": arrays.pop("point/x")}))
+    with pytest.raises(ValueError, match="does not fit the problem"):
+        Solution.load(renamed, Box(COSTS))
+
+
+def put(*names: str, value: Any) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+    def change(head: dict[str, Any], arrays: dict[str, Any]) -> None:
+        *path, last = names
+        for name in path:
+            head = head[name]
+        head[last] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (put("format", value=99), "has the format 99, this version reads 1"),
+        (put("format", value=True), "has the format True"),
+        (put("format", value="1"), "has the format '1'"),
+        (lambda head, arrays: head.pop("format"), "a head without a format"),
+        (lambda head, arrays: head.pop("trace"), "has trace None, wanted a dict"),
+        (put("more", value=1), "which is unknown"),
+        (put("status", value="SPLENDID"), "has the status 'SPLENDID', wanted one of OPTIMAL"),
+        (put("status", value=3), "has status 3, wanted a str"),
+        (put("solver", value=None), "has solver None, wanted a str"),
+        (put("has_dual_point", value=1), "has has_dual_point 1, wanted a bool"),
+        (put("has_dual_point", value=False), "holds a dual point and says that it has none"),
+        (put("certificate", "primal", value="-6"), "has certificate.primal '-6', wanted a float"),
+        (put("certificate", "primal", value=True), "has certificate.primal True, wanted a float"),
+        (put("certificate", "primal", value=math.nan), "bounds are no numbers"),
+        (put("certificate", "primal", value=10**400), "is not a saved solution"),
+        (put("certificate", "gap", value=1e-6), "has the gap"),
+        (put("certificate", "primal", value=0.0), "has the gap"),
+        (put("certificate", "residuals", value=[1.0]), r"has certificate.residuals \[1.0\], wanted a"),
+        (put("certificate", "residuals", "x", value="0"), "has certificate.residuals.x '0', wanted a float"),
+        (put("certificate", "trust", value=1.0), "has a certificate with 'trust', which is unknown"),
+        (lambda head, arrays: head["certificate"].pop("claimed"), "has a certificate without claimed"),
+        (put("trace", "seconds", value=[0.1]), "has a trace whose columns have 1, 3 rows"),
+        (put("trace", "seconds", value=[0.1, "0.2"]), "has trace.seconds '0.2', wanted a float"),
+        (put("trace", "iteration", value=[1, 1.5]), "has trace.iteration 1.5, wanted a int"),
+        (put("trace", "iteration", value=[1, math.inf]), "is not a saved solution"),
+        (put("trace", "parts", value=None), "has trace.parts None"),
+        (lambda head, arrays: arrays.pop("point/x"), "has no point, and claims OPTIMAL with -6 <= optimum <= -6"),
+        (lambda head, arrays: arrays.update({"point/x": np.array(["1", "2"])}), "with entries of <U1, wanted numbers"),
+        (lambda head, arrays: arrays.update({"point/x": np.ones(3) * 1j}), "with entries of complex128"),
+        (lambda head, arrays: arrays.update({"point/x": np.array([{}])}), "nothing is unpickled"),
+        (lambda head, arrays: arrays.update({"point/": np.ones(3)}), "holds an array 'point/', wanted point/NAME"),
+        (lambda head, arrays: arrays.update({"extra": np.ones(3)}), "holds an array 'extra', wanted point/NAME"),
+        (lambda head, arrays: head["certificate"].update(lower_bound=-math.inf, gap=math.inf), "OPTIMAL with the gap"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_not_what_save_writes_is_refused_in_one_sentence(
+    tmp_path: Path, change: Callable[[dict[str, Any], dict[str, Any]], object], words: str
+) -> None:
+    path = forged(tmp_path, change)
+    for problem in (None, Box(COSTS)):
+        with pytest.raises(ValueError, match=words) as said:
+            Solution.load(path, problem)
+        assert str(said.value).startswith(f"path: {path} is not a saved solution: it ")
+        assert "\n" not in str(said.value)
+
+
+def test_heads_of_another_kind_are_refused(tmp_path: Path) -> None:
+    for head in ("[1]", "{", "3", "[" * 100_000, '{"format": 1}'):
+        np.savez(tmp_path / "odd.npz", head=np.array(head))
+        with pytest.raises(ValueError, match="is not a saved solution: it "):
+            Solution.load(tmp_path / "odd.npz")
+    np.savez(tmp_path / "odd.npz", head=np.array(["a", "b"]))
+    with pytest.raises(ValueError, match="it has no head"):
+        Solution.load(tmp_path / "odd.npz")
+    (tmp_path / "text.npz").write_text("not an archive")
+    (tmp_path / "evil.npz").write_bytes(pickle.dumps({"head": 1}))
+    np.savez(tmp_path / "other.npz", x=np.zeros(3))
+    for name in ("text.npz", "evil.npz", "other.npz"):
+        with pytest.raises(ValueError, match="is not a saved solution"):
+            Solution.load(tmp_path / name)
+    with pytest.raises(FileNotFoundError):
+        Solution.load(tmp_path / "nowhere.npz")
+
+
+def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for path in (tmp_path / "fifo", tmp_path, Path(os.devnull)):
+        with pytest.raises(ValueError, match="it is no regular file"):
+            Solution.load(path)
+
+
+def test_a_file_larger_than_allowed_is_refused(tmp_path: Path) -> None:
+    """Before it is unpacked: `tests/test_files.py`."""
+    small = solution().save(tmp_path / "small.npz")
+    with pytest.raises(ValueError, match="more than the 100 allowed"):
+        Solution.load(small, largest=100)
+
+
+def test_a_solve_without_a_point_is_kept_as_one(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.append(1, 0.1, 0, math.inf, -math.inf)
+    none = Solution({}, None, Certificate(math.inf, -math.inf, math.inf, math.nan), Status.INFEASIBLE, trace)
+    path = none.save(tmp_path / "none.npz")
+    assert Solution.load(path).status is Status.INFEASIBLE
+    assert Solution.load(path, Box(COSTS)).primal == math.inf
+
+
+def test_numbers_of_numpy_are_kept_and_other_arrays_are_not(tmp_path: Path) -> None:
+    one = solution()
+    one.trace.append(np.int64(3), np.float64(0.3), np.int64(3), OPTIMUM, OPTIMUM)  # type: ignore[arg-type]  # as solvers may
+    assert list(Solution.load(one.save(tmp_path / "kept.npz")).trace)[-1] == (3, 0.3, 3, OPTIMUM, OPTIMUM)
+    for value, said in ((np.ones(3) * 1j, "an array of complex128, wanted numbers"), (np.array([None]), ".*pickle")):
+        with pytest.raises(ValueError, match=f"cannot save point/x: {said}"):
+            dataclasses.replace(one, point={"x": value}).save(tmp_path / "strange.npz")
+    assert not (tmp_path / "strange.npz").exists()
