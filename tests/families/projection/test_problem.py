@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import convexstruct as cs
-from benchmarks.rounding import GOAL, run
 from convexstruct import deadline
 from convexstruct.arrays import Vector
 from convexstruct.families.projection.box import BoxProjection
@@ -280,14 +279,6 @@ def test_the_local_polytope_asks_for_no_independence_and_could_not() -> None:
 
     assert all(independent(corner) for corner in alone)
     assert not independent(joint)
-
-
-def test_no_bound_is_on_the_wrong_side_of_rational_arithmetic() -> None:
-    found = run("projection", 400)
-    assert not found.wrong, found.wrong
-    assert found.trials == 400
-    assert found.ordinary > 10
-    assert found.largest <= GOAL
 
 
 def test_a_sum_that_is_z_only_up_to_rounding_is_paid_for() -> None:
