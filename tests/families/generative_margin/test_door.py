@@ -7,7 +7,6 @@ from collections.abc import Callable
 from itertools import pairwise, product
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import pytest
 
@@ -15,7 +14,7 @@ from convexstruct.arrays import Vector
 from convexstruct.core.certificates import certify
 from convexstruct.families.generative_margin.problem import GenerativeMargin, default_c
 from convexstruct.features.counts.network import NetworkCounts, table_entries
-from convexstruct.graphs import chain_graph, hmm_graph
+from convexstruct.graphs import hmm_graph
 from convexstruct.marginals.enumeration import enumerate_counts
 from convexstruct.tolerances import ROUNDING
 from tests.families.generative_margin.instances import (
@@ -177,29 +176,12 @@ def changed(at: list[int], value: float) -> Vector:
             {"c": {"initial": [1.0], "transition": np.eye(2), "emission": np.ones((2, 3)) / 3}},
             r"c\['initial'\] has shape",
         ),
-        ({"symbols": [[0, 1], [3]]}, r"symbols\[1\]\[0\] is 3, wanted a whole number from 0 to 2"),
-        ({"symbols": [[0, 1], []]}, r"symbols\[1\] is empty"),
-        ({"loss": [[0, -1], [1, 0]]}, "loss holds -1, wanted costs of at least 0"),
-        ({"hidden": [[True, False], [False]]}, r"hidden\[1\] is nowhere true"),
     ],
 )
 def test_the_door_of_a_hidden_markov_model_refuses(change: dict[str, Any], message: str) -> None:
     GenerativeMargin.hmm(**DOOR)
     with pytest.raises(ValueError, match=message):
         GenerativeMargin.hmm(**{**DOOR, **change})
-
-
-def test_the_door_of_a_network_refuses() -> None:
-    graph = chain_graph(2, 2)
-    GenerativeMargin.network(graph, [[0, 1]], [0], eta=1.0)
-    with pytest.raises(ValueError, match="hidden is empty"):
-        GenerativeMargin.network(graph, [[0, 1]], [], eta=1.0)
-    with pytest.raises(ValueError, match="graph has the cycle"):
-        GenerativeMargin.network(nx.DiGraph([(0, 1), (1, 0)]), [[0, 1]], [0], eta=1.0)
-    with pytest.raises(ValueError, match="assignments is empty"):
-        GenerativeMargin.network(graph, [], [0], eta=1.0)
-    with pytest.raises(ValueError, match="eta is -2"):
-        GenerativeMargin.network(graph, [[0, 1]], [0], eta=-2)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

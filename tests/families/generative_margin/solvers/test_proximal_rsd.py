@@ -313,20 +313,6 @@ def test_seconds_are_told_by_subroutine() -> None:
     assert solution.trace.oracle_calls[-1] >= 30
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"gamma": 0.0}, "gamma is 0.0, wanted a positive number"),
-        ({"gamma": np.nan}, "gamma is nan, wanted a positive number"),
-        ({"keep": 1}, "keep is 1, wanted a whole number of at least 2"),
-        ({"directions": True}, "directions is True, wanted a whole number of at least 1"),
-    ],
-)
-def test_options_that_make_no_sense_are_named(options: dict[str, float], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        ProximalRSD(**options)  # type: ignore[arg-type]  # wrong on purpose
-
-
 def test_a_start_restores_its_bounds_and_goes_on() -> None:
     problem: GenerativeMargin = hmm(0)
     first = solve(problem, ProximalRSD(), max_iterations=30)

@@ -27,11 +27,11 @@ class Descent:
         self.stage, self.value, self.pairs = stage, value, pairs
         self.exhausted = False
         self.slope = np.inf
-        self._metric = metric
+        self.metric = metric
 
     def use(self, metric: Metric) -> None:
         """Change to a better metric, and drop the pairs."""
-        self._metric = metric
+        self.metric = metric
         self.pairs.clear()
 
     def step(self) -> None:
@@ -45,7 +45,7 @@ class Descent:
             slope = float(old.gradient @ direction)
         self.slope = slope
         d = stage.problem.dimension
-        reach = LONGEST_MOVE if len(self.pairs) or isinstance(self._metric, NewtonMetric) else 0.1 * LONGEST_MOVE
+        reach = LONGEST_MOVE if len(self.pairs) or isinstance(self.metric, NewtonMetric) else 0.1 * LONGEST_MOVE
         # moves along 1 in a block change no softmax and are in no pair, so they may be large: they are not counted
         moved = direction[:d] - stage.layout.block_sum(old.softmax * direction[:d])[stage.layout.block_of]
         size = min(1.0, reach / max(float(np.abs(moved).max(initial=0.0)), 1e-12))
@@ -65,9 +65,9 @@ class Descent:
         self.exhausted = not new.merit < old.merit and not np.abs(new.gradient).max() < np.abs(old.gradient).max()
         self.pairs.add(new.x - old.x, new.slope - old.slope)
         self.value = new
-        self._metric = self._metric.moved(new)
+        self.metric = self.metric.moved(stage, new)
 
     def _direction(self, gradient: Vector) -> Vector:
         barrier = self.stage.barrier_curvature(self.value)
-        fit = isinstance(self._metric, DiagonalMetric)
-        return self.pairs.solve(self._metric.inverse(barrier), gradient, fit, barrier)
+        fit = isinstance(self.metric, DiagonalMetric)
+        return self.pairs.solve(self.metric.inverse(barrier), gradient, fit, barrier)

@@ -74,7 +74,7 @@ class DiagonalMetric:
 
         return solve
 
-    def moved(self, value: Value) -> DiagonalMetric:
-        """The metric at another point of the stage: this one, until METRIC_STEPS steps have been taken with it."""
+    def moved(self, stage: Stage, value: Value) -> DiagonalMetric:
+        """The metric at another point: this one, until METRIC_STEPS steps have been taken with it."""
         self._age += 1
-        return self if self._age < METRIC_STEPS else DiagonalMetric(self._stage, value)
+        return self if self._age < METRIC_STEPS else DiagonalMetric(stage, value)

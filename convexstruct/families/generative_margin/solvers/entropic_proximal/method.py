@@ -165,6 +165,7 @@ class Run:
         if options.newton and isinstance(features, HMMCounts) and features.n_channels == 1:
             self._covariance = CountCovariance(features) if problem.dimension <= LARGEST_DENSE else None
         self._known: Matrix | None = None  # the last covariance computed
+        self._last: Metric | None = None  # of the last stage
         self._cost = np.inf  # of a covariance, in evaluations of F
         self._pairs = Pairs(options.memory, len(self.x))
 
@@ -190,10 +191,6 @@ class Run:
         value = stage.at(self.x)
         descent = Descent(stage, value, self._metric(stage, value), self._pairs)
         rough = self.smoothing > ROUGH_COST
-        if self._covariance is not None and not rough and self._known is None:
-            self._cost = self._covariance.cost(*stage.natural(value))
-            self.calls += 1
-        wait = max(options.patience, WAITED_SHARE * self._cost)
         waited = 0
         for _ in range(options.max_steps):
             deadline.check()
@@ -204,10 +201,15 @@ class Run:
                 break
             if rough and ROUGH_DECREASE * descent.slope <= wanted:
                 break
-            if waited >= wait and self._covariance is not None and not rough:
-                self._known, waited = self._covariance(*stage.natural(value)), 0
-                self.calls += self._cost
-                descent.use(self._metric(stage, value))
+            if waited >= options.patience and self._covariance is not None and not rough:
+                if self._known is None and waited == options.patience:
+                    self._cost = self._covariance.cost(*stage.natural(value))
+                    self.calls += 1
+                if waited >= WAITED_SHARE * self._cost:
+                    self._known, waited = self._covariance(*stage.natural(value)), 0
+                    self.calls += self._cost
+                    descent.use(self._metric(stage, value))
+        self._last = descent.metric
         self.calls += stage.evaluations
         self.stages += 1
         self._note(stage, value)
@@ -219,9 +221,12 @@ class Run:
         return value.theta
 
     def _metric(self, stage: Stage, value: Value) -> Metric:
-        if self._known is None:
+        """Newton's metric if a covariance is known; else the last stage's diagonal one, unless that was rough."""
+        if self._known is not None:
+            return NewtonMetric(stage, value, self._known)
+        if self._last is None or self.smoothing > ROUGH_COST:
             return DiagonalMetric(stage, value)
-        return NewtonMetric(stage, value, self._known)
+        return self._last
 
     def _allowed(self) -> float:
         """What the next stage's own gap may be, from what smoothing cost in the last."""

@@ -58,6 +58,6 @@ class NewtonMetric:
 
         return solve
 
-    def moved(self, value: Value) -> NewtonMetric:
-        """The same metric: a new one costs as much as many evaluations of F, so `entropic_proximal` decides when."""
+    def moved(self, stage: Stage, value: Value) -> NewtonMetric:
+        """The same metric: a new one costs as much as many evaluations of F, so `method` decides when."""
         return self

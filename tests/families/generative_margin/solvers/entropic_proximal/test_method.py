@@ -352,9 +352,9 @@ def test_a_metric_serves_for_some_steps_and_is_made_anew_then(monkeypatch: pytes
     monkeypatch.setattr(diagonal, "METRIC_STEPS", 3)
     stage, value = begin(small_ring(0), 0)
     metric = DiagonalMetric(stage, value)
-    assert metric.moved(value) is metric
-    assert metric.moved(value) is metric
-    assert metric.moved(value) is not metric
+    assert metric.moved(stage, value) is metric
+    assert metric.moved(stage, value) is metric
+    assert metric.moved(stage, value) is not metric
 
 
 @pytest.mark.parametrize("tol", [1e-3, 1e-4, 1e-5, 1e-6])
