@@ -7,18 +7,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import astuple, fields, replace
 from functools import partial
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import networkx as nx
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
+from convexstruct.core import registry
 from convexstruct.core.driver import solve
-from convexstruct.core.registry import family_of
-from convexstruct.datasets import HARD, ring
-from convexstruct.families.gaussian_process import GaussianProcessSequences
-from convexstruct.families.generative_margin import GenerativeMargin
 from convexstruct.families.log_linear import (
     ConditionalRandomField,
     HiddenField,
@@ -32,15 +28,18 @@ from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.features.graphs.factors import tabular_factors
 from convexstruct.inference.hidden_markov import random_models
 from convexstruct.inference.shards import sharded
-from tests.core.problems import KINDS, one_of_each
+from tests.core.problems import KINDS, one_of_each, small_problems
 from tests.inference.test_shards import Inline
 
-#: The most that a sum over shards may differ from the serial one, relative to the largest entry.
+#: The most that a sum over shards may differ from the serial one, relative to the largest entry, or to 0.01
+#: where all are 0.
 SUMS = 1e-12
 #: The same where the oracle rounds scores, minimum cuts by the largest of the batch, or solves a linear program.
 ROUGHLY = 1e-8
 #: The same of the bounds of a whole run, whose later rounds start from such sums.
 RUNS = 1e-9
+#: So many problems of each class are solved by each solver.
+TRIED = 2
 
 LENGTHS = [4, 1, 6, 2, 3, 1, 5]
 
@@ -52,13 +51,6 @@ def drawn(seed: int, n_labels: int = 3, n_features: int = 4) -> tuple[list[Any],
 
 def svm(**more: Any) -> StructuredSVM:
     return StructuredSVM.read(*drawn(1), 3, **({"C_mean": 2.0} | more))
-
-
-def graphs(shape: Callable[[int], nx.Graph], edge_features: bool, n_labels: int = 3, **more: Any) -> StructuredSVM:
-    rng = np.random.default_rng(2)
-    edges = [np.array(shape(n).edges, dtype=np.int64).reshape(-1, 2) for n in LENGTHS]
-    of_edges = [rng.uniform(0.1, 1, (len(each), 2)) for each in edges] if edge_features else None
-    return StructuredSVM.read(*drawn(2, n_labels), n_labels, edges=edges, edge_features=of_edges, C=1.0, **more)
 
 
 def places(scores: Any, y: Any) -> Any:
@@ -79,27 +71,6 @@ def own_oracle() -> Any:
     return StructuredSVM.from_oracle(places, wrong_places, best_places, examples, exact=True, C=1.0)
 
 
-def generative() -> GenerativeMargin:
-    data = ring(12, 8, 5, HARD, seed=2)
-    return GenerativeMargin.hmm(data.symbols, data.states, 5, data.n_symbols, eta=0.2, loss="ring")
-
-
-def network() -> GenerativeMargin:
-    graph = nx.DiGraph([("a", "b"), ("b", "c"), ("a", "d")])
-    for node, states in zip("abcd", (2, 3, 2, 3)):
-        graph.nodes[node]["states"] = states
-    rng = np.random.default_rng(5)
-    assignments = np.stack([rng.integers(0, graph.nodes[v]["states"], 9) for v in graph.nodes], axis=1)
-    hidden = [["a"], ["b", "c"], ["a"], ["d"], ["b", "c"], ["a", "b", "c", "d"], ["d"], ["a"], ["b", "c"]]
-    return GenerativeMargin.network(graph, assignments, hidden, eta=0.2, weights=rng.uniform(0.5, 2, 9))
-
-
-def sequences(same_inputs: bool) -> GaussianProcessSequences:
-    rng, (inputs, labels) = np.random.default_rng(5), drawn(5, n_features=2)
-    inputs = [rng.integers(0, 3, (n, 1)) for n in LENGTHS] if same_inputs else inputs
-    return GaussianProcessSequences.read(inputs, labels, 3)
-
-
 def field(**more: Any) -> ConditionalRandomField:
     return ConditionalRandomField.read(*drawn(9), 3, weights=np.linspace(0.5, 2, 7), **({"C_mean": 2.0} | more))
 
@@ -111,75 +82,26 @@ def partly_known(forbidden: Any = None) -> HiddenField:
     return HiddenField.conditional(x, known, 3, weights=np.linspace(0.5, 2, 7), forbidden=forbidden, lam=0.1)
 
 
-def partly_known_samples() -> HiddenField:
-    labels = np.random.default_rng(11).integers(-1, 3, size=(23, 5))
-    return HiddenField.unconditional(tabular_factors(nx.cycle_graph(5), 3), labels, lam=0.1)
-
-
 def conditionals() -> PseudoLikelihood:
     rng = np.random.default_rng(12)
     factors = tabular_factors(nx.convert_node_labels_to_integers(nx.grid_2d_graph(3, 3)), 2)
     return PseudoLikelihood.read(factors, rng.integers(0, 2, size=(40, 9)), weights=rng.uniform(0.5, 2, 40), C=1.0)
 
 
-def symbols() -> HiddenMarkov:
-    seen = drawn(13)[1]
-    return HiddenMarkov.read(seen, 2, 3, weights=[1.0, 2.0, 0.5, 1.0, 3.0, 1.0, 1.0], pseudocounts=0.1)
-
-
-def risk(kind: str, sparse: bool = False, **more: Any) -> RegularizedRisk:
-    """A loss, with groups of one and of several pieces, offsets, and examples without pieces."""
-    rng = np.random.default_rng(7)
-    n, dense = 23, rng.normal(size=(23, 4)) * (rng.random((23, 4)) < 0.6)
-    X: Any = sp.csr_array(dense) if sparse else dense
-    y: Any = rng.integers(0, 3, n)
-    if kind in ("binary", "pieces"):
-        y = np.sign(rng.normal(size=n)) if kind == "binary" else rng.normal(size=n)
-    if kind == "multilabel":
-        y = rng.integers(0, 2, (n, 3))
-        y[[0, 9, n - 1]] = 1  # these have all labels: no piece
-    made: RegularizedRisk = getattr(RegularizedRisk, kind)(X, y, 0.05, **more)
-    return made
-
-
-OF = np.sort(np.append(np.arange(7), np.random.default_rng(8).integers(0, 7, 16)))
-PROBLEMS: dict[str, Callable[[], Any]] = {
-    "SVM": svm,
-    "SVM, weighted": partial(svm, weights=np.linspace(0.5, 2, 7)),
-    "SVM, slack scaling": partial(svm, scaling="slack"),
-    "SVM, zero-one loss": partial(svm, loss="zero_one"),
-    "SVM, trees": partial(graphs, lambda n: nx.star_graph(n - 1), False),
-    "SVM, trees with edge features": partial(graphs, lambda n: nx.star_graph(n - 1), True),
-    "SVM, cycles": partial(graphs, lambda n: nx.cycle_graph(n) if n > 2 else nx.path_graph(n), True),
-    "SVM, cuts": partial(graphs, nx.complete_graph, False, 2, associative=True, inference="minimum_cut"),
-    "SVM, relaxed": partial(graphs, nx.complete_graph, False, inference="relaxed"),
-    "SVM, the user's oracle": own_oracle,
-    "generative, chains": generative,
-    "generative, network": network,
-    "Gaussian process": partial(sequences, False),
-    "Gaussian process, few inputs": partial(sequences, True),
-    "random field": field,
-    "random field, l1": partial(field, l1=0.1),
-    "hidden labels": partly_known,
-    "hidden labels, forbidden pairs": partial(partly_known, np.eye(3, dtype=bool)),
-    "hidden labels of samples": partly_known_samples,
-    "pseudolikelihood": conditionals,
-    "hidden Markov": symbols,
-    "risk, binary": partial(risk, "binary"),
-    "risk, sparse, weighted, with a bias": partial(risk, "binary", True, bias=True, weights=np.linspace(0.5, 2, 23)),
-    "risk, multiclass": partial(risk, "multiclass"),
-    "risk, sparse multilabel": partial(risk, "multilabel", True),
-    "risk, ordinal": partial(risk, "ordinal"),
-    "risk, sparse, thresholds given": partial(risk, "ordinal", True, thresholds=[-0.5, 0.5]),
-    "risk, pieces": partial(risk, "pieces", example=OF, weights=np.linspace(0.5, 2, 7)),
-    "risk, sparse pieces with floor": partial(risk, "pieces", True, example=OF, floor=True),
-    "risk, one example": partial(risk, "pieces"),
-}  # fmt: skip
-#: One of each class, for what takes longer.
-ONE_OF_EACH = (
-    "SVM", "SVM, the user's oracle", "generative, chains", "Gaussian process", "random field", "hidden labels",
-    "hidden labels of samples", "pseudolikelihood", "hidden Markov", "risk, multiclass",
+#: Besides the cases: examples of one node, so that shards without an edge have fewer weights; an oracle that pickles.
+MORE: tuple[Callable[[], Any], ...] = (
+    svm, partial(svm, loss="zero_one"), field, partial(field, l1=0.1), partly_known,
+    partial(partly_known, np.eye(3, dtype=bool)), own_oracle, conditionals,
 )  # fmt: skip
+#: The classes of problems whose examples can lie in shards.
+CUT = tuple(kind for kind in KINDS if any(each.name == "workers" for each in fields(kind)))
+each_kind = pytest.mark.parametrize("kind", CUT, ids=lambda kind: kind.__name__)
+
+
+def problems(kind: type) -> Iterator[Any]:
+    """Those of this class: ours, then those of the cases."""
+    yield from (problem for made in MORE if isinstance(problem := made(), kind))
+    yield from small_problems((kind,))
 
 
 def sums_of_svm(problem: Any, w: Any) -> list[Any]:
@@ -188,8 +110,9 @@ def sums_of_svm(problem: Any, w: Any) -> list[Any]:
         return [found.value, found.hinge, found.violation, found.labels, problem.primal({"w": w}).allowance]
     node, edge = problem.scores(w)
     best = problem.oracle.best(node, edge)
-    listed = [found.value, found.hinge, found.violation, best.upper, problem.score(node, edge, best.labels)]
-    listed += [part is None for part in (found.moved, best.moved)]
+    listed = [found.value, found.hinge, best.upper, found.moved is None, best.moved is None]
+    if problem.oracle.exact:
+        listed += [found.violation, problem.score(node, edge, best.labels)]
     if problem.oracle.summable:
         for part in problem.oracle.two_best(node, edge):
             listed += [np.isfinite(part.scores), part.scores[np.isfinite(part.scores)]]
@@ -201,7 +124,7 @@ def sums_of_svm(problem: Any, w: Any) -> list[Any]:
 
 def sums_of_log_linear(problem: Any, theta: Any) -> list[Any]:
     if isinstance(problem, HiddenMarkov):
-        return [*problem.expected(random_models(3, 2, 3, seed=1))]
+        return [*problem.expected(random_models(3, problem.n_states, problem.observed.n_symbols, seed=1))]
     listed = [*problem.value_and_gradient(theta)]
     if isinstance(problem, HiddenField):
         listed += [*problem.unclamped(theta), *problem.clamped(theta)]
@@ -241,7 +164,7 @@ def alike(problem: Any, cut: Any, scale: float) -> None:
     most = SUMS if getattr(problem, "inference", "exact") == "exact" else ROUGHLY
     for one, other in zip(map(np.asarray, found), map(np.asarray, serial), strict=True):
         assert one.shape == other.shape
-        assert np.abs(one * 1.0 - other).max(initial=0.0) <= most * np.abs(other).max(initial=0.0)
+        assert np.abs(one * 1.0 - other).max(initial=0.0) <= most * np.abs(other).max(initial=0.01)
     trivial = problem.trivial()
     point = trivial[0] if isinstance(problem, HiddenMarkov) else problem.as_point(x)
     for one, other in ((cut.primal(point), problem.primal(point)), (cut.dual(trivial[1]), problem.dual(trivial[1]))):
@@ -249,17 +172,16 @@ def alike(problem: Any, cut: Any, scale: float) -> None:
         assert one.allowance == pytest.approx(other.allowance, rel=1e-6 if most == SUMS else 1.0)
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
-def test_shards_give_the_serial_sums_and_bounds(name: str) -> None:
-    problem = PROBLEMS[name]()
-    for n_shards in (1, 3, 50):
-        for scale in (0.1, 1.0, 20.0):
+@each_kind
+def test_shards_give_the_serial_sums_and_bounds(kind: type) -> None:
+    for problem in problems(kind):
+        for n_shards, scale in ((1, 1.0), (3, 0.1), (3, 20.0), (50, 1.0)):
             alike(problem, sharded(problem, Inline(), n_shards), scale)
 
 
-@pytest.mark.parametrize("name", ONE_OF_EACH)
-def test_a_problem_in_shards_says_and_predicts_what_the_whole_does_and_can_be_cut_again(name: str) -> None:
-    problem = PROBLEMS[name]()
+@each_kind
+def test_a_problem_in_shards_says_and_predicts_what_the_whole_does_and_can_be_cut_again(kind: type) -> None:
+    problem = next(problems(kind))
     cut = sharded(sharded(problem, Inline(), 3), Inline(), 2)
     assert cut.shards is not None
     assert len(cut.shards.parts) == 2
@@ -271,34 +193,32 @@ def test_a_problem_in_shards_says_and_predicts_what_the_whole_does_and_can_be_cu
 
 
 def test_data_that_are_replaced_are_cut_anew() -> None:
-    problem = risk("binary")
-    cut, w = sharded(problem, Inline(), 3), np.ones(4)
+    problem = next(problems(RegularizedRisk))
+    cut, w = sharded(problem, Inline(), 3), np.ones(problem.shape)
     cut.forward(w)
     np.testing.assert_allclose(replace(cut, X=2.0 * problem.X).forward(w), 2.0 * problem.forward(w), rtol=SUMS)
 
 
-def runs() -> list[Any]:
-    """Every problem with its default solver, and one of each class with every solver of its family."""
-    found = [pytest.param(made, None, id=f"{name}-default") for name, made in PROBLEMS.items()]
-    for name in ONE_OF_EACH:
-        family = family_of(PROBLEMS[name]())
-        assert family is not None
-        found += [pytest.param(PROBLEMS[name], one, id=f"{name}-{one.__name__}") for one in family.solvers]
-    return found
-
-
-@pytest.mark.parametrize(("made", "solver"), runs())
-def test_a_run_on_shards_has_the_bounds_of_the_serial_run(made: Callable[[], Any], solver: type | None) -> None:
-    problem, options = made(), None if solver is None else solver()
-    try:
-        serial = solve(problem, options, tol=1e-2, max_iterations=8)
-    except ValueError:  # the solver is for other problems of the family
-        return
-    found = solve(problem, options, tol=1e-2, max_iterations=8, executor=Inline())
-    assert found.status is serial.status
-    assert found.iterations == serial.iterations
-    assert found.primal == pytest.approx(serial.primal, rel=RUNS)
-    assert found.lower_bound == pytest.approx(serial.lower_bound, rel=RUNS)
+@pytest.mark.parametrize("solver", [None, *registry.solvers().values()], ids=lambda s: s.__name__ if s else "default")
+def test_a_run_on_shards_has_the_bounds_of_the_serial_run(solver: type | None) -> None:
+    wanted: Any = CUT if solver is None else get_type_hints(solver.iterate)["problem"]  # type: ignore[attr-defined]
+    taken = 0
+    for kind in set(CUT) & set(wanted if solver is None else get_args(wanted) or (wanted,)):
+        tried = 0
+        for problem in problems(kind):
+            options = None if solver is None else solver()
+            try:
+                serial = solve(problem, options, tol=1e-2, max_iterations=8)
+            except ValueError:  # the solver is for other problems of the class
+                continue
+            found = solve(problem, options, tol=1e-2, max_iterations=8, executor=Inline())
+            assert (found.status, found.iterations) == (serial.status, serial.iterations), problem
+            assert found.primal == pytest.approx(serial.primal, rel=RUNS), problem
+            assert found.lower_bound == pytest.approx(serial.lower_bound, rel=RUNS), problem
+            taken, tried = taken + 1, tried + 1
+            if tried == TRIED:
+                break
+    assert taken or solver is None or not set(CUT) & set(get_args(wanted) or (wanted,))
 
 
 @pytest.fixture(
@@ -325,11 +245,11 @@ def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
             yield processes
 
 
-@pytest.mark.parametrize("name", ONE_OF_EACH)
+@each_kind
 def test_every_executor_gives_the_serial_sums_and_a_bracket_that_overlaps(
-    name: str, executor: Executor, caplog: pytest.LogCaptureFixture
+    kind: type, executor: Executor, caplog: pytest.LogCaptureFixture
 ) -> None:
-    problem = PROBLEMS[name]()
+    problem = next(problems(kind))
     alike(problem, sharded(problem, executor, 3), 1.0)
     serial, found = (solve(problem, tol=1e-3, max_iterations=60, executor=where) for where in (None, executor))
     assert found.status is serial.status
@@ -344,16 +264,15 @@ def test_what_is_wrong_with_an_oracle_in_shards_names_the_example_of_the_whole()
         sharded(broken, threads, 5).most_violated(np.ones(4))
 
 
-def test_every_class_of_the_registry_is_tested_here_or_refused_in_one_sentence() -> None:
-    cut = {kind for kind in KINDS if any(each.name == "workers" for each in fields(kind))}
-    assert cut == {type(made()) for made in PROBLEMS.values()}
-    assert {type(PROBLEMS[name]()) for name in ONE_OF_EACH} == cut
-    refused = {type(problem): problem for problem in one_of_each().values() if type(problem) not in cut}
+def test_problems_without_sums_over_examples_are_refused_in_one_sentence() -> None:
+    refused = {type(problem): problem for problem in one_of_each().values() if not isinstance(problem, CUT)}
+    assert {kind.__name__ for kind in refused} == {
+        "ApproximateField", "BoxProjection", "MarginalProjection", "MarkovRandomField", "UnsupervisedMargin",
+    }  # fmt: skip
     for kind, problem in refused.items():
         came = f"executor came with an? {kind.__name__} of the family '{problem.family}', which has no sums over"
         with pytest.raises(ValueError, match=came):
             solve(problem, executor=Inline())
-    assert set(refused) == set(KINDS) - cut
 
 
 def test_other_arguments_are_refused_in_one_sentence() -> None:
