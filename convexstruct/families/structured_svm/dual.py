@@ -24,6 +24,7 @@ and E by relative E. Shares sum to at most 1 + eta, with eta a few units of roun
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -38,15 +39,6 @@ from convexstruct.inference.differences import Marginals
 from convexstruct.inference.exact import Inference
 from convexstruct.oracles.tree import forest as levels
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma, square, times, total
-
-
-class Ray(Protocol):
-    """What the bound needs of a problem once Psi and E are known."""
-
-    @property
-    def lam(self) -> float: ...
-
-    def project(self, w: Vector) -> Vector: ...
 
 
 class Margin(Posed, Protocol):
@@ -171,31 +163,33 @@ def _loss(problem: Margin, mixed: Marginals, lost_by: Vector) -> Rounded:
 def dual(problem: Margin, witness: Witness) -> Rounded:
     """max over 0 <= t <= 1 - eta of D(t Psi, t E), and its allowance: at least 0 = D(0), or -inf if not finite."""
     with np.errstate(all="ignore"):
-        return on_ray(problem, enclosed(problem, witness), problem.kernel)
+        return on_ray(enclosed(problem, witness), problem.lam, problem.project, problem.kernel)
 
 
-def on_ray(problem: Ray, found: Enclosed, kernel: GramFeatures | None = None) -> Rounded:
-    """`dual`, from the sums of a witness."""
+def on_ray(
+    found: Enclosed, lam: float, project: Callable[[Vector], Vector], kernel: GramFeatures | None = None
+) -> Rounded:
+    """`dual`, from the sums of a witness; ``project`` clips weights that must be >= 0."""
     psi, error, loss, excess, spread = found
     if not (np.isfinite(psi).all() and math.isfinite(loss)):
         return Rounded(-math.inf)
-    kept = problem.project(psi)
+    kept = project(psi)
     norm = square(kept)
     away = 2.0 * float(np.abs(kept) @ error) + float(error @ error) + len(error) * TINY
-    curvature = float(norm) / problem.lam
+    curvature = float(norm) / lam
     t = float(loss) / curvature if curvature > 0 else 1.0
     t = max(0.0, min(t, 1.0 - 2.0 * excess)) if math.isfinite(t) else 0.0
     if not (t > 0 and math.isfinite(curvature)):
         return Rounded(0.0)
     bent = 0.5 * t * (t * curvature)  # t^2 alone may fall below the smallest number
     value = t * float(loss) - bent
-    away_by = 0.5 * times(t, t, 1.0 / problem.lam, norm.allowance + away) if math.isfinite(away) else math.inf
+    away_by = 0.5 * times(t, t, 1.0 / lam, norm.allowance + away) if math.isfinite(away) else math.inf
     allowance = Rounded.of(
         value,
         t * loss.allowance,
         away_by * (1.0 + 8 * UNIT),
         8 * UNIT * (abs(t * float(loss)) + bent),
-        0.0 if kernel is None else of_lower_bound(kernel, problem.lam, t, spread),
+        0.0 if kernel is None else of_lower_bound(kernel, lam, t, spread),
         8 * TINY,
     ).allowance
     return Rounded(value, min(allowance, abs(value))) if value > 0 else Rounded(0.0)

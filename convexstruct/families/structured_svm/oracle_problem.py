@@ -181,7 +181,7 @@ class OracleSVM(Unconstrained):
             except ValueError:  # the same error, with the number that the example has among all
                 return replace(self, workers=None)._violated(w)
             each = joined([(*part.of_examples, own) for part, own in parts])
-            return Evaluation(float(weighed(self, w, each[2])), *each[:3]), each[-1]
+            return Evaluation(float(weighed(self.lam, self.ceiling, w, each[2])), *each[:3]), each[-1]
         features, n = self.features, self.n_examples
         shown = w.copy()
         shown.setflags(write=False)
@@ -223,7 +223,7 @@ class OracleSVM(Unconstrained):
             if most > value:
                 found = example.y if most == 0 else np.frombuffer([*example.met][at], dtype=np.int64)
             labels.append(found if most > 0 else example.y)
-        reached = float(weighed(self, w, violation))
+        reached = float(weighed(self.lam, self.ceiling, w, violation))
         return Evaluation(reached, hinge, np.concatenate(labels), violation), away
 
     def _answer(self, i: int, example: Example, y: Labels | None, w: Vector) -> tuple[Labels, float | None]:
@@ -254,7 +254,7 @@ class OracleSVM(Unconstrained):
             return Rounded(math.inf)
         with np.errstate(all="ignore"):
             found, away = self._violated(w)
-            value = weighed(self, w, np.maximum(found.hinge, 0.0))
+            value = weighed(self.lam, self.ceiling, w, np.maximum(found.hinge, 0.0))
             if not (math.isfinite(value) and np.isfinite(away).all()):
                 return Rounded(math.inf)
             return Rounded.of(float(value), value.allowance, 2.0 * float(self.ceiling @ away))
@@ -276,7 +276,7 @@ class OracleSVM(Unconstrained):
         if outside_simplex((mixture.label_shares,), mixture.label_shares) > DUAL_ROUNDING:
             return Rounded(-math.inf)
         with np.errstate(all="ignore"):
-            return on_ray(self, self._enclosed(mixture))
+            return on_ray(self._enclosed(mixture), self.lam, self.project)
 
     def _enclosed(self, mixture: Mixture) -> Enclosed:
         """(Psi, E) with bounds on their rounding; alpha is the computed product of shares and C omega."""

@@ -294,7 +294,7 @@ class StructuredSVM:
         """P(w) and the most violated labelling of each example; negative w_edge are not refused."""
         if self.shards is not None:
             each = joined([part.of_examples for part in self.shards.map("most_violated", w)])
-            return Evaluation(float(weighed(self, w, each[0])), *each)
+            return Evaluation(float(weighed(self.lam, self.ceiling, w, each[0])), *each)
         node, edge = self.scores(w)
         return self.violated(node, edge, w)
 
@@ -326,7 +326,7 @@ class StructuredSVM:
         if stays.any():
             labels = np.where(stays[self.features.example], self.features.truth, labels)
         hinge, slack = np.maximum(hinge, 0.0), np.maximum(slack, 0.0)
-        return Evaluation(float(weighed(self, w, hinge)), hinge, labels, slack, moved)
+        return Evaluation(float(weighed(self.lam, self.ceiling, w, hinge)), hinge, labels, slack, moved)
 
     def as_point(self, value: Any) -> Point:
         """Read w: an array (d,), or a mapping with "w". If inference is relaxed the mapping may hold "shifts"

@@ -86,24 +86,14 @@ class PrimalRounding:
         return times(size + lost, UNIT, self.ceiling, self.loss)
 
 
-class Weights(Protocol):
-    """lam and C omega of a structural SVM."""
-
-    @property
-    def lam(self) -> float: ...
-
-    @property
-    def ceiling(self) -> Vector: ...
-
-
-def weighed(problem: Weights, w: Vector, hinge: Vector) -> Rounded:
-    """lam/2 |w|^2 + sum_i C omega_i hinge_i, the hinges taken as exact."""
-    norm, terms = square(w), problem.ceiling * hinge
-    quadratic = 0.5 * problem.lam * float(norm)
+def weighed(lam: float, ceiling: Vector, w: Vector, hinge: Vector) -> Rounded:
+    """lam/2 |w|^2 + sum_i C omega_i hinge_i with ``ceiling`` C omega (N,), the hinges taken as exact."""
+    norm, terms = square(w), ceiling * hinge
+    quadratic = 0.5 * lam * float(norm)
     size = float(hinge.sum())
     return Rounded.of(
         *(lambda value: (float(value), value.allowance))(total([quadratic, *terms.tolist()])),
-        times(0.5, problem.lam, norm.allowance),
+        times(0.5, lam, norm.allowance),
         times(4 * UNIT, quadratic),
         times(4 * UNIT, float(terms.sum())),
         TINY * (size + len(hinge) + 1.0),
@@ -158,7 +148,7 @@ def primal(problem: Margin, point: Point) -> Rounded:
             upper = problem.forests.upper(node + problem.loss.costs, edge, shifts)
             hinge = np.maximum(upper - problem.truth_scores(node, edge), 0.0)
             moved = problem.forests.moved(shifts)
-        value = weighed(problem, w, hinge)
+        value = weighed(problem.lam, problem.ceiling, w, hinge)
         if not math.isfinite(value):
             return Rounded(math.inf)
         # a subnormal C omega_i has an error of up to TINY
