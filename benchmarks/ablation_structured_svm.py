@@ -164,7 +164,7 @@ POOLED_BLOCKS = (
     Mechanism("labellings of the evaluation (seen)", patches={f"{BLOCKS}:Ascent.decode": _own_only}),
 )
 TAKEN_OVER = (Mechanism("pools only after many rounds (BLOCK_ROUNDS)", patches={f"{RULE}:BLOCK_ROUNDS": 40}),)
-HANDED_OVER = (Mechanism("ascent where columns are many (STEP_WORK)", patches={f"{RULE}:STEP_WORK": 1e99}),)
+HANDED_OVER = (Mechanism("ascent where columns are many (STEP_WORK)", patches={f"{RULE}:GROWN_WORK": 1e99}),)
 COORDINATES = (
     Mechanism("sweeps", {"sweeps": 1}),
     Mechanism("sweeps end early (INNER_SHARE)", patches={f"{SOLVERS}.dual_coordinate_ascent:INNER_SHARE": 0.0}),

@@ -8,8 +8,8 @@ is new.
 labellings, and samples of its distributions, are the first pools. It ends at the gap `switch`, the earlier the cheaper
 the pools are. Examples of several components are split first (`components`).
 
-**The restricted master** is solved exactly, by an interior point method, where a Newton step takes at most `STEP_WORK`
-multiplications or there are more columns than weights. Else by ascent, an example at a time (`blocks`). The ascent
+**The restricted master** is solved exactly, by an interior point method, where there are more columns than weights, or
+few of them. Else by ascent, an example at a time (`blocks`). The ascent
 begins at once where data are wide and sparse and exact pools dear: there L-BFGS makes hardly any progress, since some
 features are very frequent and others very rare; and where the scaling or the loss has no sums and pools are dearer yet.
 Each hands over to the other once: exact pools where their columns have become too many, the ascent where it has ended,
@@ -53,6 +53,9 @@ DEAR_WORK = 2e10
 #: `STEP_WORK` multiplications: a thousand labellings, a second a round. Where features differ much in size the ascent
 #: needs them.
 BLOCK_ROUNDS, STEP_WORK = 200, 1e9
+#: Exact pools hand over to the ascent where they have fewer columns than weights, and a Newton step over them takes
+#: more multiplications than this: that of some 450 columns, whose number still grows.
+GROWN_WORK = 1e8
 
 
 @dataclass(frozen=True)
@@ -157,7 +160,7 @@ class ColumnGeneration:
             yield iterate
             best, w = min((best, w), (iterate.primal, iterate.point["w"]), key=lambda pair: pair[0])
             columns = pools.n_columns
-            if not iterate.done and columns < problem.dimension and step_work(problem, columns) > STEP_WORK:
+            if not iterate.done and columns < problem.dimension and step_work(problem, columns) > GROWN_WORK:
                 assert isinstance(iterate.dual_point, dict)
                 run = Ascent(problem, np.random.default_rng(self.seed))
                 run.adopt(iterate.dual_point)

@@ -180,3 +180,17 @@ def test_slack_scaling_with_a_large_c_does_not_end_before_it_begins() -> None:
     data = random_chains(300, 3, 3, 10, seed=0)
     problem = StructuredSVM.read(data.node_features, data.labels_each, data.n_labels, C=100.0, scaling="slack")
     assert solve(problem, max_iterations=60).status is Status.OPTIMAL
+
+
+def test_pools_that_grow_too_large_are_handed_to_the_ascent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`GROWN_WORK`: by exact pools, by ascent or by both, the optimum is the same, and bounds never loosen between."""
+    data = random_chains(6, 5, 4, 30, seed=2)
+    problem = StructuredSVM.read(data.node_features, data.labels_each, 4, C=1.0)
+    value = optimum(marginals(problem)).value
+    for work in (0.0, 1e4, np.inf):
+        monkeypatch.setattr(column_generation, "GROWN_WORK", work)
+        bounds: list[float] = []
+        solution = solve(problem, callback=lambda iterate, _: bounds.append(iterate.lower_bound))  # noqa: B023
+        assert solution.status is Status.OPTIMAL
+        assert solution.lower_bound - HIGH.gap * value <= value <= solution.primal + HIGH.gap * value
+        assert max(bounds) <= value * (1 + HIGH.gap)
