@@ -136,6 +136,10 @@ SCALAR = (
     *PAIRS,
     Mechanism("scalar metric where features are coherent", {"metric": "diagonal"}),
 )
+TABLES = (
+    Mechanism("twenty pairs (six)", {"memory": 6}),
+    Mechanism("scalar metric of tables", {"metric": "diagonal"}),
+)
 MANY = (Mechanism("many weights' pairs in single precision (SINGLE_FROM)", patches={f"{SOLVER}:SINGLE_FROM": 10**9}),)
 FREE = (Mechanism("no look for a missing maximum", patches={f"{SOLVER}:separated": lambda problem, here: ""}),)
 BOUNDED = (
@@ -178,7 +182,7 @@ STUDIES = [
     ),
     Study("crf, zeros", _each(_chain, 60, 20, 8, 30, beta=1.0, l1=1.0), LBFGS(), 1e-6, DIAGONAL),
     Study("crf, no penalty", _each(_chain, 200, 10, 3, 5), LBFGS(), 1e-6, (*DIAGONAL, *FREE)),
-    Study("mrf, grid", _each(_grid, 5, 300, beta=1.0), LBFGS(), 1e-6, DIAGONAL),
+    Study("mrf, grid", _each(_grid, 5, 300, beta=1.0), LBFGS(20, "scalar"), 1e-6, TABLES),
     Study("mrf, no penalty", _each(_grid, 4, 300), LBFGS(), 1e-6, BOUNDED),
     Study("crf, metric, independent features", _each(_chain, 60, 20, 8, 30, beta=1.0), Chosen(), 1e-6, COHERENT),
     Study("crf, metric, coherent features", _each(_window, 60, 20, 6, 300, beta=0.1), Chosen(), 1e-6, COHERENT),

@@ -1,5 +1,9 @@
 """Likelihood training of log-linear models: Markov and conditional random fields (papers 1 and 4)."""
 
+from typing import Any
+
+import numpy as np
+
 from convexstruct.core.iterate import Solver
 from convexstruct.core.papers import PAPER_4
 from convexstruct.core.registry import Family, System, register
@@ -21,7 +25,7 @@ from convexstruct.families.log_linear.solvers.importance_sampling import Importa
 from convexstruct.families.log_linear.solvers.lbfgs import LBFGS, coherent
 from convexstruct.families.log_linear.solvers.proportional_fitting import ProportionalFitting, decomposable
 from convexstruct.families.log_linear.solvers.pseudo_moments import PseudoMoments
-from convexstruct.features.graphs.magnitudes import even
+from convexstruct.features.graphs.magnitudes import EVEN_RATIO, even
 from convexstruct.tolerances import Profile
 
 __all__ = [
@@ -69,12 +73,20 @@ def best(
         return DoubleLoop(), "belief propagation inside, L-BFGS outside: an approximation"
     if isinstance(problem, MarkovRandomField) and problem.penalty == Penalty() and decomposable(problem):
         return ProportionalFitting(), "the closed form of a decomposable model"
-    metric = "diagonal"
-    if isinstance(problem, ConditionalRandomField) and even(problem.features) and coherent(problem.features):
-        metric = "scalar"
-    if problem.penalty.l1:
-        return LBFGS(metric=metric), f"orthant-wise L-BFGS in a {metric} metric: zeros are exact"
-    return LBFGS(metric=metric), f"L-BFGS in a {metric} metric"
+    options: dict[str, Any] = {"metric": "scalar" if _in_one_unit(problem) else "diagonal"}
+    if isinstance(problem, MarkovRandomField) and not problem.penalty.l1:
+        options["memory"] = 20  # a sum over a junction tree takes far more time than twenty pairs
+    said = f"L-BFGS in a {options['metric']} metric"
+    return LBFGS(**options), f"orthant-wise {said}: zeros are exact" if problem.penalty.l1 else said
+
+
+def _in_one_unit(problem: ConditionalRandomField | MarkovRandomField | PseudoLikelihood) -> bool:
+    """Whether the scalar metric is the better one. Tables of pairs and of single variables occur together, since these
+    are sums of those; node features of a conditional field may or may not (`coherent`)."""
+    if isinstance(problem, ConditionalRandomField):
+        return even(problem.features) and coherent(problem.features)
+    sizes = problem.factors.largest[problem.factors.largest > 0]
+    return bool((sizes <= EVEN_RATIO * sizes.min(initial=np.inf)).all())
 
 
 FAMILY = register(

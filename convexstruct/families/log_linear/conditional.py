@@ -217,7 +217,7 @@ class ConditionalRandomField(Penalised):
 
     @cached_property
     def _packed(self) -> Any:
-        """The node features in the order of the packed chains; sparse ones with short indices: a fifth faster."""
+        """The node features in the order of the packed chains; sparse ones with short indices."""
         assert isinstance(self.oracle, ChainInference)
         x = self.features.node_features[self.oracle.layout.packed]
         if sp.issparse(x):

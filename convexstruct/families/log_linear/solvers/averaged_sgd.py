@@ -27,7 +27,7 @@ from convexstruct.validation.arguments import sentence
 
 #: Batches of the sample by which gamma_0 is chosen: on one or three of them too large a gamma_0 looks best.
 SAMPLED_BATCHES = 8
-#: Powers of 2 that gamma_0 is chosen from, in units of 1 / (largest curvature): above 1 nothing was faster, and where
+#: Powers of 2 that gamma_0 is chosen from, in units of 1 / (largest curvature): above 1 steps are too long, and where
 #: features occur together 1 is far too large.
 POWERS = range(-6, 1, 2)
 

@@ -31,7 +31,7 @@ from convexstruct.rounding import Rounded
 #: The message where the likelihood of a conditional random field has no maximum.
 RISES = "the likelihood has no maximum: problem.runaway(theta) is a direction along which it rises for ever"
 #: Without a penalty a lower bound is computed only where the gap is estimated below this share of the value: earlier it
-#: could end no run, and bounds in every round double its time.
+#: could end no run, and costs as much as a round.
 BOUNDED_BELOW = 1e-2
 
 

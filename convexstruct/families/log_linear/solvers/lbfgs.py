@@ -5,10 +5,10 @@ metric="diagonal": H_0 is the inverse of lam + C sum_v x_vj^2 p_v (1 - p_v), and
 Numerical Optimization, chapter 7), for features of different sizes. It is recomputed as theta moves, since p is uniform
 at the start and nearly 0 or 1 mostly at the end. The pairs are kept then, since they describe P whatever H_0 is.
 
-Where features occur together, as indicators of a word and of its neighbours do, P has directions in which the frequent
-ones cancel, and its Hessian is about lam there. Scaled by its diagonal, it is lam / diagonal, down to 1e-5: the
-scalar metric, in which such eigenvalues are a cluster, takes a third of the steps on CoNLL-2000 and half of them on
-images of letters. Where they are uncorrelated, the diagonal metric takes half of the steps. `coherent` decides.
+Where features occur together, as indicators of a word and of its neighbours do, or tables of pairs and of their nodes,
+P has directions in which the frequent ones cancel, and its Hessian is about lam there. Scaled by its diagonal, it is
+lam / diagonal; in the scalar metric such eigenvalues are a cluster, which takes fewer steps. Where features are
+uncorrelated, the diagonal metric takes fewer. `coherent` decides.
 
 Without l1 a step is accepted by Armijo's condition on the decrease of P and Wolfe's on the slope (`wolfe_search`).
 
