@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import networkx as nx
@@ -22,10 +23,15 @@ HMM = "hidden Markov model by Baum-Welch"
 HIDDEN = "log-linear model with hidden variables"
 
 #: seed -> instance.
-Make = Callable[[int], Instance]
+Make = Callable[..., Instance]
 
 
 # -- conditional random fields -----------------------------------------------------------------------------------------
+
+
+def star(n: int) -> nx.Graph:
+    """n nodes, one of them the centre."""
+    return nx.star_graph(n - 1)
 
 
 def drawn(seed: int, number: int, lengths: Sequence[int], n_labels: int, **options: Any) -> Instance:
@@ -49,56 +55,12 @@ def on_graphs(seed: int, number: int, shape: Callable[[int], nx.Graph], n_featur
     return Instance(ConditionalRandomField.read(inputs, labels, 3, edges=graphs, edge_features=of_edges, **options))
 
 
-def chains(seed: int) -> Instance:
-    return drawn(seed, 51, (3, 1, 4, 2), 3, C=1.0)
-
-
-def weighted(seed: int) -> Instance:
-    return drawn(seed, 52, (4, 3, 4), 3, C_mean=5.0, weights=[0.2, 1.0, 3.0])
-
-
-def weak(seed: int) -> Instance:
-    return drawn(seed, 53, (4, 4, 3, 4), 3, lam=1e-3)
-
-
-def strong(seed: int) -> Instance:
-    return drawn(seed, 54, (4, 4, 3), 3, beta=100.0)
-
-
-def length_one(seed: int) -> Instance:
-    return drawn(seed, 55, (1,) * 9, 4, beta=0.3)
-
-
-def one_label(seed: int) -> Instance:
-    return drawn(seed, 56, (3, 2), 1, C=1.0)
-
-
 def forbidden(seed: int) -> Instance:
     """Labels must not fall along a chain; the true ones do not."""
     rng = np.random.default_rng([57, seed])
     labels = [np.sort(rng.integers(3, size=length)) for length in (4, 3, 5)]
     inputs = [np.eye(3)[one] + rng.normal(size=(len(one), 3)) for one in labels]
     return Instance(ConditionalRandomField.read(inputs, labels, 3, forbidden=np.tri(3, k=-1, dtype=bool), beta=0.5))
-
-
-def stars(seed: int) -> Instance:
-    return on_graphs(seed, 58, lambda n: nx.star_graph(n - 1), 0, C=2.0)
-
-
-def stars_with_features(seed: int) -> Instance:
-    return on_graphs(seed, 59, lambda n: nx.star_graph(n - 1), 2, C=1.0)
-
-
-def cycles(seed: int) -> Instance:
-    return on_graphs(seed, 60, nx.cycle_graph, 1, C=1.0)
-
-
-def lasso(seed: int) -> Instance:
-    return drawn(seed, 62, (4, 3, 4, 2), 3, l1=0.4)
-
-
-def elastic(seed: int) -> Instance:
-    return drawn(seed, 63, (4, 3, 4, 2), 3, beta=0.1, l1=0.2)
 
 
 # -- hidden variables: cases where a certificate exists; the others are not convex -------------------------------------
@@ -147,35 +109,49 @@ def at_the_point(instance: Instance) -> dict[str, Any]:
     return {"theta_0": instance.point}
 
 
+def _crf(name: str, purpose: str, make: Make, **data: Any) -> Case:
+    """``data`` : further arguments of ``make``."""
+    return Case(f"crf-{name}", CRF, "conditional", purpose, partial(make, **data) if data else make, "likelihood")
+
+
+def _hidden(name: str, purpose: str, make: Make) -> Case:
+    return Case(f"hidden-{name}", HIDDEN, "20.3.3", purpose, make, "expected_likelihood")
+
+
+FOUR = (4, 3, 4, 2)
 CASES: tuple[Case, ...] = (
-    Case("crf-planted", CRF, "conditional", "the optimum is known by construction", planted_ridge, "likelihood"),
-    Case("crf-planted-lasso", CRF, "conditional", "the same with zeros, by l1", planted_lasso, "likelihood"),
-    Case("crf-flat", CRF, "conditional", "every labelling occurs as often: theta = 0", flat, "likelihood"),
-    Case("crf-chains", CRF, "conditional", "chains of length 1 to 4", chains, "likelihood"),
-    Case("crf-weights", CRF, "conditional", "example weights, C / N", weighted, "likelihood"),
-    Case("crf-weak", CRF, "conditional", "little penalty: the truth is nearly certain", weak, "likelihood"),
-    Case("crf-strong", CRF, "conditional", "much penalty: scores near 0", strong, "likelihood"),
-    Case("crf-length-one", CRF, "conditional", "no edge: logistic regression", length_one, "likelihood"),
-    Case("crf-one-label", CRF, "conditional", "nothing to learn: the optimum is 0", one_label, "likelihood"),
-    Case("crf-forbidden", CRF, "conditional", "labels that never fall along a chain", forbidden, "likelihood"),
-    Case("crf-stars", CRF, "conditional", "trees that share one table", stars, "likelihood"),
-    Case("crf-stars-features", CRF, "conditional", "trees, features of edges", stars_with_features, "likelihood"),
-    Case("crf-cycles", CRF, "conditional", "junction trees, features of edges", cycles, "likelihood"),
-    Case("crf-lasso", CRF, "conditional", "l1 alone: moments in a box", lasso, "likelihood"),
-    Case("crf-elastic", CRF, "conditional", "l1 and l2", elastic, "likelihood"),
+    _crf("planted", "the optimum is known by construction", planted_ridge),
+    _crf("planted-lasso", "the same with zeros, by l1", planted_lasso),
+    _crf("flat", "every labelling occurs as often: theta = 0", flat),
+    _crf("chains", "chains of length 1 to 4", drawn, number=51, lengths=(3, 1, 4, 2), n_labels=3, C=1.0),
+    _crf(
+        "weights", "example weights, C / N", drawn,
+        number=52, lengths=(4, 3, 4), n_labels=3, C_mean=5.0, weights=[0.2, 1.0, 3.0],
+    ),
+    _crf(
+        "weak", "little penalty: the truth is nearly certain", drawn,
+        number=53, lengths=(4, 4, 3, 4), n_labels=3, lam=1e-3,
+    ),
+    _crf("strong", "much penalty: scores near 0", drawn, number=54, lengths=(4, 4, 3), n_labels=3, beta=100.0),
+    _crf("length-one", "no edge: logistic regression", drawn, number=55, lengths=(1,) * 9, n_labels=4, beta=0.3),
+    _crf("one-label", "nothing to learn: the optimum is 0", drawn, number=56, lengths=(3, 2), n_labels=1, C=1.0),
+    _crf("forbidden", "labels that never fall along a chain", forbidden),
+    _crf("stars", "trees that share one table", on_graphs, number=58, shape=star, n_features=0, C=2.0),
+    _crf("stars-features", "trees, features of edges", on_graphs, number=59, shape=star, n_features=2, C=1.0),
+    _crf(
+        "cycles", "junction trees, features of edges", on_graphs,
+        number=60, shape=nx.cycle_graph, n_features=1, C=1.0,
+    ),
+    _crf("lasso", "l1 alone: moments in a box", drawn, number=62, lengths=FOUR, n_labels=3, l1=0.4),
+    _crf("elastic", "l1 and l2", drawn, number=63, lengths=FOUR, n_labels=3, beta=0.1, l1=0.2),
     *FIELD_CASES,
     *PSEUDO_CASES,
-    Case("hidden-observed", HIDDEN, "20.3.3", "single labels: it is a CRF", observed, "expected_likelihood"),
-    Case("hidden-observed-field", HIDDEN, "20.3.3", "no gap: a random field", observed_field, "expected_likelihood"),
-    Case("hidden-single-sets", HIDDEN, "20.3.3", "sets of one label each", single_sets, "expected_likelihood"),
+    _hidden("observed", "single labels: it is a CRF", observed),
+    _hidden("observed-field", "no gap: a random field", observed_field),
+    _hidden("single-sets", "sets of one label each", single_sets),
     Case(
-        "hidden-markov-length-one",
-        HMM,
-        "20.3.3",
-        "the optimum is an entropy of the data",
-        length_one_models,
-        "expected_counts",
-        arguments=at_the_point,
+        "hidden-markov-length-one", HMM, "20.3.3", "the optimum is an entropy of the data", length_one_models,
+        "expected_counts", arguments=at_the_point,
     ),
-    Case("hidden-nothing-known", HIDDEN, "20.3.3", "no label: the optimum is 0", nothing_known, "expected_likelihood"),
-)
+    _hidden("nothing-known", "no label: the optimum is 0", nothing_known),
+)  # fmt: skip

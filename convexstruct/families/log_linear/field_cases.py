@@ -8,12 +8,13 @@ and the optimum is ln Z - <theta, m> + R(theta).
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import networkx as nx
 import numpy as np
 
-from convexstruct.arrays import Flags, Vector
+from convexstruct.arrays import Vector
 from convexstruct.core.cases import Case, Instance
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.features.graphs.factors import Factors, factors_of_features, tabular_factors
@@ -72,20 +73,12 @@ def planted_free(seed: int) -> Instance:
     return planted(factors, rng.normal(size=factors.dimension), 0.0, 0.0, rng)
 
 
-def sparse(number: int, lam: float, l1: float, seed: int) -> Instance:
+def sparse(seed: int, number: int, lam: float, l1: float) -> Instance:
     """Every other parameter is 0."""
     rng = np.random.default_rng([number, seed])
     factors = features(rng, image(2, 3), 2, 5)
     theta = np.where(np.arange(factors.dimension) % 2, 0.0, 0.4 * rng.normal(size=factors.dimension))
     return planted(factors, theta, lam, l1, rng)
-
-
-def planted_lasso(seed: int) -> Instance:
-    return sparse(81, 0.0, 0.02, seed)
-
-
-def planted_elastic(seed: int) -> Instance:
-    return sparse(82, 0.02, 0.01, seed)
 
 
 def tree(seed: int) -> Instance:
@@ -124,10 +117,10 @@ def uniform(seed: int) -> Instance:
     return Instance(problem, 0.1 * 36 * math.log(36.0), {"theta": np.zeros(factors.dimension)})
 
 
-def closed_form(seed: int, never: Flags) -> Instance:
-    """Tables on a chain without a penalty, where some pairs of neighbours are forbidden and all others occur: the model
-    has the tables of the data, so that the optimum is the sum of their entropies less those of the inner variables."""
-    rng = np.random.default_rng([85, seed])
+def closed_form(seed: int) -> Instance:
+    """Tables on a chain without a penalty, where labels must not fall and all other pairs occur: the model has the
+    tables of the data, so that the optimum is the sum of their entropies less those of the inner variables."""
+    rng, never = np.random.default_rng([85, seed]), np.tri(3, k=-1, dtype=bool)
     factors, size = tabular_factors(nx.path_graph(4), len(never), nodes=False), len(never)
     counts = rng.integers(1, 9, size=(size,) * 4)
     for v in range(3):
@@ -138,10 +131,6 @@ def closed_form(seed: int, never: Flags) -> Instance:
     for sign, each in ((1.0, tables), (-1.0, inner)):
         terms += [sign * m * math.log(total / m) for table in each for m in table.ravel().tolist() if m]
     return Instance(MarkovRandomField.read(factors, counts=tables, forbidden=never), math.fsum(terms))
-
-
-def never_falling(seed: int) -> Instance:
-    return closed_form(seed, np.tri(3, k=-1, dtype=bool))
 
 
 # -- the others --------------------------------------------------------------------------------------------------------
@@ -155,22 +144,6 @@ def tied_cycle(seed: int) -> Instance:
     factors = tabular_factors(nx.cycle_graph(6), 3, tied=True)
     weights = np.random.default_rng([74, seed]).uniform(0.2, 3.0, size=50)
     return sampled(factors, seed, 75, 50, weights=weights, C_mean=20.0)
-
-
-def grid(seed: int) -> Instance:
-    return sampled(tabular_factors(image(3, 3), 2), seed, 76, 100, beta=1.0)
-
-
-def grid_lasso(seed: int) -> Instance:
-    return sampled(tabular_factors(image(3, 3), 2), seed, 83, 100, l1=3.0)
-
-
-def cycle_elastic(seed: int) -> Instance:
-    return sampled(tabular_factors(nx.cycle_graph(5), 3), seed, 84, 80, C=0.5, l1=0.5)
-
-
-def grid_free(seed: int) -> Instance:
-    return sampled(tabular_factors(image(3, 3), 2), seed, 77, 2000, size=0.4)
 
 
 def configurations(seed: int) -> Instance:
@@ -187,11 +160,6 @@ def configurations(seed: int) -> Instance:
     )
 
 
-def rare(seed: int) -> Instance:
-    """Few samples: joint labels that never occur, so that the likelihood has no maximum."""
-    return sampled(tabular_factors(nx.cycle_graph(4), 3), seed, 78, 15)
-
-
 def parts(seed: int) -> Instance:
     """A forest: two paths and a single variable, with one to four labels a variable."""
     graph = nx.Graph([(0, 2), (2, 5), (1, 3)])
@@ -204,30 +172,37 @@ def chain(seed: int, scale: int = 1) -> Instance:
     return sampled(tabular_factors(nx.path_graph(25 * scale), 4), seed, 80, 200, lam=1e-3)
 
 
-def _mrf(name: str, purpose: str, make: Any, formulation: str = "likelihood") -> Case:
+def _mrf(name: str, purpose: str, make: Any, formulation: str = "clique_entropy") -> Case:
     return Case(f"mrf-{name}", MRF, EQUATIONS, purpose, make, formulation)
 
 
+def _drawn(name: str, purpose: str, factors: Factors, number: int, n: int, **options: Any) -> Case:
+    """`sampled`, the case "mrf-``name``"."""
+    return _mrf(name, purpose, partial(sampled, factors, number=number, n=n, **options))
+
+
+SQUARE = tabular_factors(image(3, 3), 2)
+WHOLE = "maximum_entropy"
 FIELD_CASES: tuple[Case, ...] = (
-    _mrf("planted", "the optimum is known by construction", planted_ridge, "maximum_entropy"),
-    _mrf("planted-free", "the same without a penalty", planted_free),
-    _mrf("planted-lasso", "the same with an L1 penalty: zeros", planted_lasso, "maximum_entropy"),
-    _mrf("planted-elastic", "the same with both", planted_elastic, "maximum_entropy"),
-    _mrf("tree", "tables on a tree without a penalty: the closed form", tree, "clique_entropy"),
-    _mrf("border", "moments on the border: an infimum that no theta attains", border, "maximum_entropy"),
-    _mrf("uniform", "every joint label occurs once: theta = 0", uniform, "maximum_entropy"),
-    _mrf("forbidden", "labels that never fall along a chain: the closed form", never_falling, "maximum_entropy"),
-    _mrf("configurations", "labels, pairs and a triple are forbidden on a grid", configurations, "clique_entropy"),
-    _mrf("inside", "the triangle of CAMEL, moments inside", inside, "maximum_entropy"),
-    _mrf("tied", "tied tables on a cycle, example weights, C / N", tied_cycle, "clique_entropy"),
-    _mrf("grid", "a grid by its junction tree", grid, "clique_entropy"),
-    _mrf("grid-lasso", "a grid with an L1 penalty", grid_lasso, "clique_entropy"),
-    _mrf("elastic", "a cycle with both penalties", cycle_elastic, "clique_entropy"),
-    _mrf("grid-free", "a grid without a penalty", grid_free, "clique_entropy"),
-    _mrf("rare", "labels that never occur: no maximum", rare, "clique_entropy"),
-    _mrf("parts", "a graph in parts, labels of unequal number", parts, "clique_entropy"),
-    _mrf("chain", "more joint labels than can be written out", chain, "clique_entropy"),
+    _mrf("planted", "the optimum is known by construction", planted_ridge, WHOLE),
+    _mrf("planted-free", "the same without a penalty", planted_free, "likelihood"),
+    _mrf("planted-lasso", "the same with an L1 penalty: zeros", partial(sparse, number=81, lam=0.0, l1=0.02), WHOLE),
+    _mrf("planted-elastic", "the same with both", partial(sparse, number=82, lam=0.02, l1=0.01), "likelihood"),
+    _mrf("tree", "tables on a tree without a penalty: the closed form", tree),
+    _mrf("border", "moments on the border: an infimum that no theta attains", border, WHOLE),
+    _mrf("uniform", "every joint label occurs once: theta = 0", uniform, WHOLE),
+    _mrf("forbidden", "labels that never fall along a chain: the closed form", closed_form, WHOLE),
+    _mrf("configurations", "labels, pairs and a triple are forbidden on a grid", configurations),
+    _mrf("inside", "the triangle of CAMEL, moments inside", inside, WHOLE),
+    _mrf("tied", "tied tables on a cycle, example weights, C / N", tied_cycle),
+    _drawn("grid", "a grid by its junction tree", SQUARE, 76, 100, beta=1.0),
+    _drawn("grid-lasso", "a grid with an L1 penalty", SQUARE, 83, 100, l1=3.0),
+    _drawn("elastic", "a cycle with both penalties", tabular_factors(nx.cycle_graph(5), 3), 84, 80, C=0.5, l1=0.5),
+    _drawn("grid-free", "a grid without a penalty", SQUARE, 77, 2000, size=0.4),
+    _drawn("rare", "labels that never occur: no maximum", tabular_factors(nx.cycle_graph(4), 3), 78, 15),
+    _mrf("parts", "a graph in parts, labels of unequal number", parts),
+    _mrf("chain", "more joint labels than can be written out", chain),
     Case("bethe-tree", WIDE, "(20.17)-(20.23)", "Bethe entropies are exact on a tree: the closed form", tree, "camel"),
-    Case("bethe-forbidden", WIDE, "(20.17)-(20.23)", "the same with forbidden pairs", never_falling, "camel"),
+    Case("bethe-forbidden", WIDE, "(20.17)-(20.23)", "the same with forbidden pairs", closed_form, "camel"),
     Case("trw-forest", WIDE, "20.5", "tree-reweighted entropies are exact on a forest", parts, "tree_reweighted"),
 )

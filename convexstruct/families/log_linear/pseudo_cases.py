@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import networkx as nx
 import numpy as np
@@ -43,7 +44,7 @@ def tied_cycle(seed: int) -> Instance:
     return Instance(PseudoLikelihood.read(factors, rng.integers(3, size=(40, 5)), weights=weights, C_mean=10.0))
 
 
-def on_grid(seed: int, l1: float, beta: float | None) -> Instance:
+def on_grid(seed: int, l1: float = 0.0, beta: float | None = None) -> Instance:
     """A parameter for each edge and node of a 5 x 5 grid; 60 samples, each from a Gibbs chain of its own."""
     rng = np.random.default_rng([82, seed])
     graph = nx.convert_node_labels_to_integers(nx.grid_2d_graph(5, 5))
@@ -52,18 +53,6 @@ def on_grid(seed: int, l1: float, beta: float | None) -> Instance:
     flat = np.asarray(factors.design @ (0.5 * rng.normal(size=factors.dimension)))
     samples = Gibbs(factors).sweeps(flat, rng.integers(2, size=(60, 25)), 20, rng)
     return Instance(PseudoLikelihood.read(factors, samples, l1=l1, beta=beta))
-
-
-def grid(seed: int) -> Instance:
-    return on_grid(seed, l1=0.0, beta=0.5)
-
-
-def grid_lasso(seed: int) -> Instance:
-    return on_grid(seed, l1=4.0, beta=None)
-
-
-def grid_elastic(seed: int) -> Instance:
-    return on_grid(seed, l1=2.0, beta=1.0)
 
 
 def inputs(seed: int) -> Instance:
@@ -93,9 +82,9 @@ PSEUDO_CASES: tuple[Case, ...] = (
     _pl("coin", "one variable with an L1 penalty: the optimum by hand", coin),
     _pl("uniform", "every joint label occurs once: theta = 0", uniform),
     _pl("tied", "tied tables on a cycle, redundant, example weights, C / N", tied_cycle),
-    _pl("grid", "a grid with an L2 penalty", grid),
-    _pl("grid-lasso", "a grid with an L1 penalty", grid_lasso),
-    _pl("grid-elastic", "a grid with both penalties", grid_elastic),
+    _pl("grid", "a grid with an L2 penalty", partial(on_grid, beta=0.5)),
+    _pl("grid-lasso", "a grid with an L1 penalty", partial(on_grid, l1=4.0)),
+    _pl("grid-elastic", "a grid with both penalties", partial(on_grid, l1=2.0, beta=1.0)),
     _pl("forbidden", "a grid on which neighbours may not both have label 1", forbidden),
     _pl("inputs", "a factor of three variables, one of them an input only", inputs),
 )

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from convexstruct.core.cases import Instance
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
-from convexstruct.families.log_linear import cases
+from convexstruct.families.log_linear.cases import CASES
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.models import FORMULATIONS, Formulation
@@ -41,14 +39,10 @@ def test_likelihood_and_maximum_entropy_meet(graph: str, penalty: str) -> None:
     assert values == pytest.approx([values[0]] * len(EXACT), rel=HIGH.gap)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [cases.chains, cases.weighted, cases.forbidden, cases.stars_with_features, cases.cycles, cases.length_one],
-    ids=lambda make: make.__name__,
-)
+@pytest.mark.parametrize("case", ["chains", "weights", "forbidden", "stars-features", "cycles", "length-one"])
 @pytest.mark.parametrize("l1", [0.0, 0.3])
-def test_likelihood_and_maximum_entropy_of_conditional_fields_meet(make: Callable[[int], Instance], l1: float) -> None:
-    problem = make(0).problem
+def test_likelihood_and_maximum_entropy_of_conditional_fields_meet(case: str, l1: float) -> None:
+    problem = next(each for each in CASES if each.name == f"crf-{case}").make(0).problem
     assert isinstance(problem, ConditionalRandomField)
     problem = replace(problem, l1=l1)
     solution = solve(problem, tol=HIGH)
