@@ -118,7 +118,9 @@ def _hidden(name: str, purpose: str, make: Make) -> Case:
     return Case(f"hidden-{name}", HIDDEN, "20.3.3", purpose, make, "expected_likelihood")
 
 
+#: Lengths of four chains.
 FOUR = (4, 3, 4, 2)
+#: All cases of the family.
 CASES: tuple[Case, ...] = (
     _crf("planted", "the optimum is known by construction", planted_ridge),
     _crf("planted-lasso", "the same with zeros, by l1", planted_lasso),

@@ -16,6 +16,7 @@ import numpy as np
 
 from convexstruct.arrays import Vector
 from convexstruct.core.cases import Case, Instance
+from convexstruct.families.log_linear.examples import image, triangle
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.features.graphs.factors import Factors, factors_of_features, tabular_factors
 from convexstruct.features.graphs.forbidden import forbid
@@ -23,10 +24,6 @@ from convexstruct.inference.factor_graphs import FactorInference
 
 MRF, WIDE = "Markov random field", "approximate likelihood of wide fields"
 EQUATIONS = "(20.4), (20.10)"
-
-
-def image(rows: int, columns: int) -> nx.Graph:
-    return nx.convert_node_labels_to_integers(nx.grid_2d_graph(rows, columns))
 
 
 def features(rng: np.random.Generator, graph: nx.Graph, n_labels: int, n_features: int) -> Factors:
@@ -95,13 +92,6 @@ def tree(seed: int) -> Instance:
     for v in (1, 1, 3):  # a variable in k edges separates k - 1 times
         terms += [-m * math.log(total / m) for m in counts.sum(axis=tuple(u for u in range(5) if u != v)).tolist()]
     return Instance(problem, math.fsum(terms))
-
-
-def triangle(moments: tuple[float, float]) -> MarkovRandomField:
-    """The example of (20.17)-(20.23): tied features 00 and 11 on the edges of a triangle."""
-    tables, edges = (np.diag([1.0, 0.0]), np.diag([0.0, 1.0])), ((0, 1), (1, 2), (0, 2))
-    factors = factors_of_features([2, 2, 2], [[(edge, table) for edge in edges] for table in tables])
-    return MarkovRandomField.read(factors, moments=moments)
 
 
 def border(seed: int) -> Instance:
@@ -181,8 +171,11 @@ def _drawn(name: str, purpose: str, factors: Factors, number: int, n: int, **opt
     return _mrf(name, purpose, partial(sampled, factors, number=number, n=n, **options))
 
 
+#: A grid of nine binary variables.
 SQUARE = tabular_factors(image(3, 3), 2)
+#: The formulation over all joint labels.
 WHOLE = "maximum_entropy"
+#: The cases of Markov random fields.
 FIELD_CASES: tuple[Case, ...] = (
     _mrf("planted", "the optimum is known by construction", planted_ridge, WHOLE),
     _mrf("planted-free", "the same without a penalty", planted_free, "likelihood"),

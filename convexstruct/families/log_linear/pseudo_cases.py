@@ -10,6 +10,7 @@ import networkx as nx
 import numpy as np
 
 from convexstruct.core.cases import Case, Instance
+from convexstruct.families.log_linear.examples import image, ising
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
 from convexstruct.features.graphs.factors import factors_of_features, tabular_factors
 from convexstruct.features.graphs.forbidden import forbid
@@ -47,9 +48,7 @@ def tied_cycle(seed: int) -> Instance:
 def on_grid(seed: int, l1: float = 0.0, beta: float | None = None) -> Instance:
     """A parameter for each edge and node of a 5 x 5 grid; 60 samples, each from a Gibbs chain of its own."""
     rng = np.random.default_rng([82, seed])
-    graph = nx.convert_node_labels_to_integers(nx.grid_2d_graph(5, 5))
-    features = [[(edge, np.eye(2))] for edge in graph.edges] + [[((v,), [0.0, 1.0])] for v in graph]
-    factors = factors_of_features([2] * 25, features)
+    factors = ising(image(5, 5))
     flat = np.asarray(factors.design @ (0.5 * rng.normal(size=factors.dimension)))
     samples = Gibbs(factors).sweeps(flat, rng.integers(2, size=(60, 25)), 20, rng)
     return Instance(PseudoLikelihood.read(factors, samples, l1=l1, beta=beta))
@@ -67,7 +66,7 @@ def inputs(seed: int) -> Instance:
 def forbidden(seed: int) -> Instance:
     """Neighbours on a grid may not both have label 1: many conditionals have one label."""
     rng = np.random.default_rng([84, seed])
-    factors = tabular_factors(nx.convert_node_labels_to_integers(nx.grid_2d_graph(4, 4)), 2)
+    factors = tabular_factors(image(4, 4), 2)
     never = np.array([[False, False], [False, True]])
     flat = np.asarray(factors.design @ rng.normal(size=factors.dimension))
     samples = Gibbs(forbid(factors, never)).sweeps(flat, np.zeros((60, 16), dtype=np.int64), 20, rng)
@@ -78,6 +77,7 @@ def _pl(name: str, purpose: str, make: Make) -> Case:
     return Case(f"pl-{name}", PL, "(20.31)", purpose, make, "pseudolikelihood")
 
 
+#: The cases of pseudolikelihood.
 PSEUDO_CASES: tuple[Case, ...] = (
     _pl("coin", "one variable with an L1 penalty: the optimum by hand", coin),
     _pl("uniform", "every joint label occurs once: theta = 0", uniform),

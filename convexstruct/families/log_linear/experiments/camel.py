@@ -18,29 +18,20 @@ from matplotlib.figure import Figure
 
 from convexstruct.arrays import Vector
 from convexstruct.core.experiment import Cell, Progress, Result, Steps
+from convexstruct.families.log_linear.examples import triangle
 from convexstruct.families.log_linear.existence import no_maximum
-from convexstruct.families.log_linear.markov_field import MarkovRandomField
-from convexstruct.features.graphs.factors import factors_of_features
 from convexstruct.plots import GREY, LOWER, UPPER
 
 NAME = "camel"
 PAPER = "paper 4, Approx-Maximum-Entropy, (20.17)-(20.23)"
 TITLE = "Approximate maximum entropy (CAMEL) on a triangle, against the exact one"
 
-PAIRS = ((0, 1), (1, 2), (0, 2))
 #: The right-hand sides: name and (E f00, E f11).
 SIDES = (("as printed", (2.0, 0.0)), ("the slide's rows", (5.0 / 3.0, 0.0)), ("inside", (1.5, 0.3)))
 FORMS = (("exact", "clique_entropy"), ("Bethe", "camel"), ("tree-reweighted", "tree_reweighted"))
 #: The picture: E f00, and the number of values of E f11 from 0 to E f00, full and quick.
 ALONG, POINTS, QUICK_POINTS = 1.5, 25, 7
 COLUMNS = ("right-hand side", "E f00", "E f11", "entropy", "optimum", "certified", "b(0,0)", "b(0,1)", "b(1,1)")
-
-
-def triangle(moments: Sequence[float]) -> MarkovRandomField:
-    """The example with these moments of f00 and f11."""
-    tables = (np.diag([1.0, 0.0]), np.diag([0.0, 1.0]))
-    factors = factors_of_features([2, 2, 2], [[(pair, table) for pair in PAIRS] for table in tables])
-    return MarkovRandomField.read(factors, moments=moments)
 
 
 def beliefs(moments: Sequence[float]) -> Vector:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import networkx as nx
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -27,8 +26,8 @@ from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Cell, Progress, Result, Steps
 from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
+from convexstruct.families.log_linear.examples import image, ising
 from convexstruct.families.structured_svm import Perceptron, StructuredSVM
-from convexstruct.features.graphs.factors import factors_of_features
 from convexstruct.oracles.enumeration import labellings
 from convexstruct.plots import GREY, LOWER, UPPER
 from convexstruct.tolerances import HIGH
@@ -59,9 +58,7 @@ class Ray(NamedTuple):
 
 def on_grid(seed: int) -> Ray:
     """The curves along t theta*, over all joint labels; the margin's loss is 1 for every variable that differs."""
-    grid = nx.convert_node_labels_to_integers(nx.grid_2d_graph(SIDE, SIDE))
-    edges, nodes = [[(edge, np.eye(2))] for edge in grid.edges], [[((v,), [0.0, 1.0])] for v in grid]
-    factors = factors_of_features([2] * len(grid), edges + nodes)
+    factors = ising(image(SIDE, SIDE))
     rng, every = np.random.default_rng([seed, 1]), labellings(factors.cards)
     scores = factors.scores(SPREAD * rng.normal(size=factors.dimension), every)
     drawn = rng.choice(len(every), size=SAMPLES, p=np.exp(scores - np.logaddexp.reduce(scores)))

@@ -28,11 +28,12 @@ from convexstruct.arrays import Matrix, Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Cell, Progress, Result, Steps
 from convexstruct.families.log_linear.approximate_field import ApproximateField
+from convexstruct.families.log_linear.examples import ising
 from convexstruct.families.log_linear.importance import Estimate, importance_log_partition
 from convexstruct.families.log_linear.restricted_boltzmann import BoltzmannTraining, RestrictedBoltzmann
 from convexstruct.families.log_linear.solvers.contrastive_divergence import ContrastiveDivergence
 from convexstruct.families.log_linear.solvers.importance_sampling import ImportanceSampling
-from convexstruct.features.graphs.factors import Factors, factors_of_features
+from convexstruct.features.graphs.factors import Factors
 from convexstruct.inference.gibbs import Gibbs
 from convexstruct.oracles.enumeration import labellings
 from convexstruct.plots import GREY, LOWER, UPPER
@@ -110,8 +111,7 @@ def on_ising(seed: int, steps: int, draws: int = DRAWS) -> Compared:
     """A cycle of six binary variables with a chord, a parameter for each edge and node."""
     graph = nx.cycle_graph(6)
     graph.add_edge(0, 3)
-    features = [[(edge, np.eye(2))] for edge in graph.edges]
-    factors = factors_of_features([2] * 6, [*features, *([((v,), [0.0, 1.0])] for v in graph.nodes)])
+    factors = ising(graph)
     rng, every = np.random.default_rng([seed, 1]), labellings(factors.cards)
     table = factors.joint_each(every).toarray()
 

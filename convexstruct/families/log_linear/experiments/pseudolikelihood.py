@@ -16,13 +16,13 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import networkx as nx
 import numpy as np
 from matplotlib.figure import Figure
 
 from convexstruct.arrays import Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Cell, Progress, Result, Steps
+from convexstruct.families.log_linear.examples import image, ising
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
 from convexstruct.features.graphs.factors import Factors, factors_of_features
@@ -61,16 +61,9 @@ class Pair(NamedTuple):
     gap: float
 
 
-def ising(graph: nx.Graph, tied: bool) -> Factors:
-    """Agreement of each edge and label 1 of each node: a parameter each, or one for all edges and one for all nodes."""
-    edges = [(edge, np.eye(2)) for edge in graph.edges]
-    nodes = [((v,), [0.0, 1.0]) for v in graph.nodes]
-    return factors_of_features([2] * len(graph), [edges, nodes] if tied else [[one] for one in edges + nodes])
-
-
 def consistency(size: int, draws: int, seed: int) -> Pair:
     """|theta - theta*| / sqrt(d) of likelihood and of pseudolikelihood, for each draw of ``size`` samples."""
-    factors = ising(nx.convert_node_labels_to_integers(nx.grid_2d_graph(3, 3)), tied=False)
+    factors = ising(image(3, 3))
     oracle, found, gap = FactorInference(factors), [], 0.0
     for draw in range(draws):
         rng = np.random.default_rng([seed, draw])
@@ -87,7 +80,7 @@ def consistency(size: int, draws: int, seed: int) -> Pair:
 
 def wide(side: int, sweeps: int, seed: int) -> tuple[float, float]:
     """|theta - theta*| / sqrt(2) of pseudolikelihood on a wide grid of tied parameters, and its certified gap."""
-    factors = ising(nx.convert_node_labels_to_integers(nx.grid_2d_graph(side, side)), tied=True)
+    factors = ising(image(side, side), tied=True)
     truth, rng = np.array(WIDE), np.random.default_rng([seed, side])
     start = rng.integers(2, size=(WIDE_SAMPLES, side * side))
     samples = Gibbs(factors).sweeps(np.asarray(factors.design @ truth), start, sweeps, rng)

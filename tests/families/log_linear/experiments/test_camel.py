@@ -9,6 +9,7 @@ from scipy.special import entr
 
 from convexstruct.arrays import Vector
 from convexstruct.core.experiment import Result
+from convexstruct.families.log_linear.examples import triangle
 from convexstruct.families.log_linear.experiments import camel
 from convexstruct.tolerances import HIGH
 
@@ -81,6 +82,6 @@ def test_it_says_that_no_maximum_exists_on_the_border_and_only_there(result: Res
 def test_the_slides_rows_give_five_thirds() -> None:
     """Erratum: the right-hand side of (20.17) is printed as 2."""
     rows = np.array([[0, 0, 0], [0, 1, 0], [1, 0, 0]])
-    problem = camel.triangle((5 / 3, 0.0))
+    problem = triangle((5 / 3, 0.0))
     np.testing.assert_allclose(problem.factors.joint_each(rows).mean(axis=0), [5 / 3, 0.0])
     assert not np.allclose(problem.factors.joint_each(rows).mean(axis=0), [2.0, 0.0])
