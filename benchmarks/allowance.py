@@ -154,7 +154,8 @@ def plain_kernel(problem: Any, point: Point, dual: Point) -> tuple[Callable[[], 
     def lower() -> float:
         scores = problem.multiply(dual["u"])
         value, mean = problem.log_partition(scores)
-        return float(problem.dual_value(mean, value - mean @ scores))
+        rest = truth - mean
+        return float(value - mean @ scores - rest @ problem.multiply(rest) / (2.0 * problem.lam))
 
     return primal, lower
 

@@ -69,7 +69,7 @@ def test_a_small_study_runs_and_is_written(tmp_path: Path, capsys: pytest.Captur
     def build() -> GenerativeMargin:
         return GenerativeMargin.hmm([[0, 1, 1], [1, 0]], [[0, 1, 0], [1, 1]], 2, 2, eta=0.5)
 
-    study = Study("small", [build, build], EntropicProximal(), 1e-3, [Mechanism("Newton's metric", {"newton": 0.0})])
+    study = Study("small", [build, build], EntropicProximal(), 1e-3, [Mechanism("Newton's metric", {"newton": False})])
     file = tmp_path / "figures.json"
     assert main(["--json", str(file)], [study]) == 0
     rows = json.loads(file.read_text())
