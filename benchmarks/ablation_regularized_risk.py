@@ -26,6 +26,7 @@ METHOD = "convexstruct.families.regularized_risk.solvers.semismooth_newton.proxi
 GROUPS = "convexstruct.families.regularized_risk.solvers.semismooth_newton.groups"
 CELLS = "convexstruct.families.regularized_risk.solvers.semismooth_newton.cells"
 ROWS = "convexstruct.families.regularized_risk.solvers.semismooth_newton.row_space"
+RISK = "convexstruct.families.regularized_risk.solvers.semismooth_newton.smoothed_risk"
 
 MECHANISMS = (
     Mechanism("groups held (moving)", {"moving": 1e-9}),
@@ -45,6 +46,7 @@ MECHANISMS = (
     Mechanism("row space (MOST_ROWS)", patches={f"{ROWS}:MOST_ROWS": 0}),
     Mechanism("no row space where few steps suffice (LEAST_LIFT)", patches={f"{METHOD}:LEAST_LIFT": 0.0}),
     Mechanism("wider tau after row space (ROWS_TAU)", patches={f"{METHOD}:ROWS_TAU": 0.0}),
+    Mechanism("A of few pieces written out (WRITTEN_OUT)", patches={f"{RISK}:WRITTEN_OUT": 0}),
     Mechanism("stretched point", patches={f"{METHOD}:STRETCH": 0.0}),
 )
 

@@ -39,6 +39,10 @@ BLOCK_RIDGE = 1e-9
 def grouped_matrix(risk: SmoothedRisk, point: Smoothed, free: Index, tau: float) -> Matrix:
     """sum_g (p_g / tau) A_g' P_g A_g for groups of several pieces, (dimension, dimension), by pairs of outputs."""
     k = risk.n_outputs
+    if risk.table is not None:
+        centred = _centring(point, risk.group[free])
+        B = centred(risk.table[free]) * np.sqrt(risk.share[free] / tau)[:, None]
+        return np.asarray(B.T @ B)
     picked, group, share, sums = _free_pieces(risk, point, free)
     each = risk.share_each / tau * share
     weighted = sp.csr_array(picked.multiply((risk.share[free] / tau)[:, None]))
@@ -81,15 +85,7 @@ def grouped_rows(
     picked = sp.csr_array((picked.data, place * k + output, picked.indptr), shape=(len(free), len(used) * k))
     outputs = sp.csr_array((picked.data, output, picked.indptr), shape=(len(free), k)).toarray()
     row = place[picked.indptr[:-1]]
-    first = np.flatnonzero(np.diff(group, prepend=-1))
-    sizes = np.diff(first, append=len(free))
-    share = np.zeros(len(first)) if point.tight is None else point.tight[group[first]] / sizes
-    share, member = share[:, None], np.repeat(np.arange(len(first)), sizes)
-    root = np.sqrt(risk.share[free] / tau)
-
-    def centred(rows: Matrix) -> Matrix:  # P times ``rows``
-        return np.asarray(rows - (share * np.add.reduceat(rows, first))[member])
-
+    root, centred = np.sqrt(risk.share[free] / tau), _centring(point, group)
     product = X @ X.T
     product = np.asarray(product.toarray() if sp.issparse(product) else product)
     square = product[row[:, None], row]
@@ -107,6 +103,15 @@ def grouped_rows(
         return np.asarray(X.T @ part.reshape(-1, k)).T.ravel()
 
     return square, forward, adjoint
+
+
+def _centring(point: Smoothed, group: Index) -> Callable[[Matrix], Matrix]:
+    """rows -> P rows: a row a free piece, of the groups ``group``, less their mean where the group is tight."""
+    first = np.flatnonzero(np.diff(group, prepend=-1))
+    sizes = np.diff(first, append=len(group))
+    share = np.zeros(len(first)) if point.tight is None else point.tight[group[first]] / sizes
+    share, member = share[:, None], np.repeat(np.arange(len(first)), sizes)
+    return lambda rows: np.asarray(rows - (share * np.add.reduceat(rows, first))[member])
 
 
 def _free_pieces(risk: SmoothedRisk, point: Smoothed, free: Index) -> tuple[sp.csr_array, Index, Vector, sp.csr_array]:

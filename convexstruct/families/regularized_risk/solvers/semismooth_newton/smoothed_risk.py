@@ -22,13 +22,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct import deadline
-from convexstruct.arrays import Flags, Index, Vector
+from convexstruct.arrays import Flags, Index, Matrix, Vector
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.semismooth_newton.cells import Cells
 from convexstruct.graphs import starts
 from convexstruct.oracles.box.simplices import onto_groups
 from convexstruct.rounding import EPS
 
+#: A of pieces of several scores is written out where it has at most so many entries (400 kB): SciPy's calls on sparse
+#: matrices would take most of the time.
+WRITTEN_OUT = 50_000
 #: Most steps of the search for the free offsets that minimise F (`best_lift`).
 SCALAR_STEPS = 100
 
@@ -63,6 +66,7 @@ class SmoothedRisk:
     fixed (dimension,), fixed_b (n_biases,), constant : A' alpha, s' alpha and <c, alpha> of the groups left out.
     sharded : the whole problem, where its products with A are computed by shards; else None.
     cells : A, where these pieces take few of the scores of X; else None.
+    table : (m, dimension) A written out, where pieces take several scores and it is small; else None.
     """
 
     X: Any
@@ -85,18 +89,23 @@ class SmoothedRisk:
     constant: float
     sharded: RegularizedRisk | None = None
     cells: Cells | None = None
+    table: Matrix | None = None
 
     @classmethod
     def whole(cls, problem: RegularizedRisk) -> SmoothedRisk:
         """All groups of ``problem``."""
         loss = problem.loss
         factor, rows = problem.single if problem.single is not None else (np.zeros(0), None)
+        table = None
+        if problem.single is None and problem.n_pieces * problem.dimension <= WRITTEN_OUT:
+            matrix = problem.matrix()
+            table = np.asarray(matrix.toarray() if sp.issparse(matrix) else matrix)
         return cls(
             problem.X, None if problem.single is not None else loss.combine, factor, rows, loss.offset,
             problem.shares[problem.group], loss.start, problem.group, loss.floor, problem.is_box, loss.n_outputs,
             problem.lam, loss.bias_sign, loss.bias_of, loss.n_biases,
             np.zeros(problem.dimension), np.zeros(loss.n_biases), 0.0,
-            problem if problem.workers else None,
+            problem if problem.workers else None, table=table,
         )  # fmt: skip
 
     @property
@@ -130,6 +139,8 @@ class SmoothedRisk:
         deadline.check()
         if self.sharded is not None:
             return self.sharded.forward(w)
+        if self.table is not None:
+            return np.asarray(self.table @ w)
         if self.cells is not None:
             return self.cells.forward(w)
         if self.combine is not None:
@@ -142,6 +153,8 @@ class SmoothedRisk:
         deadline.check()
         if self.sharded is not None:
             return self.sharded.adjoint(alpha).ravel()
+        if self.table is not None:
+            return np.asarray(alpha @ self.table)
         if self.cells is not None:
             return self.cells.adjoint(alpha)
         if self.combine is not None:
@@ -295,7 +308,7 @@ class SmoothedRisk:
             rows = None
         else:
             combine = combine[pieces]
-            cells = Cells.of(self.X, combine, self.n_outputs)
+            cells = None if self.table is not None else Cells.of(self.X, combine, self.n_outputs)
             example, output = np.divmod(combine.indices, self.n_outputs)
             used, place = np.unique(example, return_inverse=True)
             X = self.X[used]
@@ -306,6 +319,6 @@ class SmoothedRisk:
             np.repeat(np.arange(len(sizes)), sizes), self.floor, self.box, self.n_outputs, self.lam,
             self.sign[pieces] if self.n_biases else self.sign, self.of[pieces] if self.n_biases else self.of,
             self.n_biases, total, self.balance(held) + self.fixed_b, float(self.offset @ held) + self.constant,
-            cells=cells,
+            cells=cells, table=None if self.table is None else self.table[pieces],
         )  # fmt: skip
         return replace(part, fixed=total - part.adjoint(part.share * a[pieces])), pieces

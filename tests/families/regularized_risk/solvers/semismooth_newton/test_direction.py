@@ -13,9 +13,7 @@ from convexstruct.arrays import Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
-from convexstruct.families.regularized_risk.solvers.semismooth_newton import (
-    direction,
-)
+from convexstruct.families.regularized_risk.solvers.semismooth_newton import direction, smoothed_risk
 from convexstruct.families.regularized_risk.solvers.semismooth_newton.proximal_point import SemismoothNewton
 from convexstruct.families.regularized_risk.solvers.semismooth_newton.smoothed_risk import SmoothedRisk
 from convexstruct.tolerances import DERIVATIVE, HIGH
@@ -30,6 +28,12 @@ from tests.models.regularized_risk.risks import INSTANCES
 TINY = 1e-10
 #: Examples and classes.
 N, K = 30, 6
+
+
+@pytest.fixture(autouse=True, params=[0, smoothed_risk.WRITTEN_OUT], ids=["sparse", "written out"])
+def _written_out(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A of several scores a piece, as sparse rows and as a table."""
+    monkeypatch.setattr(smoothed_risk, "WRITTEN_OUT", request.param)
 
 
 def smoothed(risk: SmoothedRisk, w: Vector, b: Vector, a0: Vector, tau: float) -> float:

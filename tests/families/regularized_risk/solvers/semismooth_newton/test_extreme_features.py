@@ -143,15 +143,16 @@ def scaled_both_ways(kind: str, seed: int) -> RegularizedRisk:
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "pieces"])
 def test_rows_and_columns_that_differ_by_1e12_are_bracketed_and_a_rest_names_the_feature_to_scale(kind: str) -> None:
     optimal = 0
-    for seed in range(12):
+    for seed in range(6):
         problem = scaled_both_ways(kind, seed)
         found = solve(problem, tol=HIGH)
         assert Decimal(found.lower_bound) <= exact_optimum(problem) <= Decimal(found.primal)
         optimal += found.status is Status.OPTIMAL
         assert found.status is Status.OPTIMAL or "scale the features to sizes near 1" in found.message
-    assert optimal >= 11
+    assert optimal >= 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("steps", "kind"), [(1, "both ways"), (10**9, "columns")])
 def test_values_computed_anew_too_often_or_never_leave_some_unsolved(
     steps: int, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -175,7 +176,7 @@ def time_stamps(kind: str, n: int, C: float, seed: int) -> RegularizedRisk:
 
 @pytest.mark.parametrize("kind", ["binary", "bias", "levels"])
 def test_a_time_stamp_as_a_feature_ends_in_a_gap_or_in_rounding_that_names_it(kind: str) -> None:
-    for seed in range(4):
+    for seed in range(2):
         for n, C in ((60, 1.0), (200, 100.0)):
             found = solve(time_stamps(kind, n, C, seed))
             assert found.status is Status.OPTIMAL or (found.status is Status.ROUNDING and "feature 5" in found.message)

@@ -9,11 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
-from convexstruct.families.regularized_risk.solvers.semismooth_newton import (
-    cells,
-    direction,
-    groups,
-)
+from convexstruct.families.regularized_risk.solvers.semismooth_newton import cells, direction, groups, smoothed_risk
 from convexstruct.families.regularized_risk.solvers.semismooth_newton.smoothed_risk import SmoothedRisk
 from convexstruct.tolerances import HIGH, ROUNDING
 from tests.families.regularized_risk.solvers.semismooth_newton.instances import (
@@ -23,6 +19,12 @@ from tests.families.regularized_risk.solvers.semismooth_newton.instances import 
 )
 
 N, D, K = 30, 4, 6
+
+
+@pytest.fixture(autouse=True, params=[0, smoothed_risk.WRITTEN_OUT], ids=["sparse", "written out"])
+def _written_out(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A of several scores a piece, as sparse rows and as a table."""
+    monkeypatch.setattr(smoothed_risk, "WRITTEN_OUT", request.param)
 
 
 @pytest.mark.parametrize("kind", ["multiclass", "multilabel", "two classes", "pieces"])

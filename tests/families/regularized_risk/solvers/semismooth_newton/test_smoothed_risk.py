@@ -18,6 +18,12 @@ from convexstruct.tolerances import ROUNDING
 from tests.families.regularized_risk.solvers.semismooth_newton.instances import KINDS, at_some_point, random_problem
 
 
+@pytest.fixture(autouse=True, params=[0, smoothed_risk.WRITTEN_OUT], ids=["sparse", "written out"])
+def _written_out(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A of several scores a piece, as sparse rows and as a table."""
+    monkeypatch.setattr(smoothed_risk, "WRITTEN_OUT", request.param)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_held_keeps_the_dual_value_and_the_primal_of_groups_that_are_linear(kind: str) -> None:
     problem = random_problem(kind, 24, 4, 0.05, 1.0, 3)
