@@ -28,12 +28,14 @@ FIXED = {
 HERE = Path(__file__).parent
 #: Families whose mutants are tested here: those without a file of their own that does it.
 MUTATED = [name for name in families() if not list((HERE / name).glob("test_*mutants.py"))]
-MUTANTS: list[Mutant] = [
-    mutant for name in MUTATED for mutant in importlib.import_module(f"tests.families.{name}.mutants").MUTANTS
+MUTANTS = [
+    pytest.param(mutant, id=f"{name}-{mutant.name}")
+    for name in MUTATED
+    for mutant in importlib.import_module(f"tests.families.{name}.mutants").MUTANTS
 ]
 
 
-def named(each: Case | Mutant) -> str:
+def named(each: Case) -> str:
     return each.name
 
 
@@ -88,7 +90,7 @@ def test_the_honest_solver_passes_every_case(name: str) -> None:
     assert_passes(honest, name, least=12)
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=named)
+@pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_mutant_fails_and_what_is_wrong_with_it_is_named(mutant: Mutant) -> None:
     assert_fails(mutant)
 

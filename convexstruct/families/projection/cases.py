@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -54,20 +55,15 @@ def planted_box(seed: int, scale: int = 1) -> Instance:
     return plant_box(rng, 40 * scale, np.ones(40 * scale))
 
 
-def planted_signs(seed: int) -> Instance:
-    rng = np.random.default_rng([52, seed])
-    return plant_box(rng, 30, rng.choice([-2.0, -1.0, 0.0, 0.5, 1.0], size=30))
+def planted_signed(number: int, n: int, signs: Sequence[float], infinite: float, seed: int) -> Instance:
+    rng = np.random.default_rng([number, seed])
+    return plant_box(rng, n, rng.choice(signs, size=n), infinite)
 
 
-def planted_open(seed: int) -> Instance:
-    rng = np.random.default_rng([53, seed])
-    return plant_box(rng, 30, rng.choice([-1.0, 1.0, 3.0], size=30), infinite=0.4)
-
-
-def planted_many(seed: int) -> Instance:
-    """So many entries that the search starts from a sample instead of sorting all breakpoints."""
-    rng = np.random.default_rng([54, seed])
-    return plant_box(rng, 20_000, rng.choice([-1.0, 1.0], size=20_000))
+planted_signs = partial(planted_signed, 52, 30, (-2.0, -1.0, 0.0, 0.5, 1.0), 0.0)
+planted_open = partial(planted_signed, 53, 30, (-1.0, 1.0, 3.0), 0.4)
+#: So many entries that the search starts from a sample instead of sorting all breakpoints.
+planted_many = partial(planted_signed, 54, 20_000, (-1.0, 1.0), 0.0)
 
 
 def simplex(seed: int) -> Instance:
@@ -80,23 +76,19 @@ def capped(seed: int) -> Instance:
     return Instance(BoxProjection.capped_simplex(2.0 * rng.normal(size=25), z=7.0, d=rng.uniform(0.5, 2.0, size=25)))
 
 
-def ties(seed: int) -> Instance:
-    """Eight entries each with m = 3, 1 and -1, z = 18. The breakpoint rho = 1 gives 2, 0, -2 clipped to 2, 0, 0, whose
-    sum 8 * 2 = 16 is too small; rho = 7/8 gives 17/8, 1/8, 0."""
-    rng = np.random.default_rng([57, seed])
+def stairs(number: int, z: float, top: float, middle: float, seed: int) -> Instance:
+    """Eight entries each with m = 3, 1 and -1 on a simplex, solved by hand: ``top``, ``middle`` and 0."""
+    rng = np.random.default_rng([number, seed])
     m = rng.permutation(np.repeat([3.0, 1.0, -1.0], 8))
-    a = np.where(m == 3.0, 17 / 8, np.where(m == 1.0, 1 / 8, 0.0))
-    problem = BoxProjection.simplex(m, z=18.0)
+    a = np.where(m == 3.0, top, np.where(m == 1.0, middle, 0.0))
+    problem = BoxProjection.simplex(m, z=z)
     return Instance(problem, problem.primal({"a": a}), {"a": a})
 
 
-def kink(seed: int) -> Instance:
-    """rho is a breakpoint shared by a third of the entries: m = 3, 1, -1, z = 16 and rho = 1."""
-    rng = np.random.default_rng([58, seed])
-    m = rng.permutation(np.repeat([3.0, 1.0, -1.0], 8))
-    a = np.where(m == 3.0, 2.0, 0.0)
-    problem = BoxProjection.simplex(m, z=16.0)
-    return Instance(problem, problem.primal({"a": a}), {"a": a})
+#: The breakpoint rho = 1 gives 2, 0, -2 clipped to 2, 0, 0, whose sum 8 * 2 = 16 is less than 18; rho = 7/8 is right.
+ties = partial(stairs, 57, 18.0, 17 / 8, 1 / 8)
+#: rho = 1 is a breakpoint shared by a third of the entries.
+kink = partial(stairs, 58, 16.0, 2.0, 0.0)
 
 
 def corner(seed: int) -> Instance:
@@ -194,48 +186,38 @@ def planted_edges(seed: int) -> Instance:
     return plant_tables(problem, edge.ravel(), rng)
 
 
-def chains(seed: Sequence[int], lengths: Sequence[int], s: int, size: float, scale: Vector | float) -> Instance:
-    rng = np.random.default_rng(list(seed))
+def chains(number: int, lengths: Sequence[int], s: int, size: float, scale: Vector | float, seed: int) -> Instance:
+    """Chains with normal node and edge tables."""
+    rng = np.random.default_rng([number, seed])
     p, q = sum(lengths), sum(lengths) - len(lengths)
     edge, node = size * rng.normal(size=(q, s, s)), size * rng.normal(size=(p, s))
     return Instance(MarginalProjection.chains(lengths, edge, node, scale=scale))
 
 
-def enumerated_tree(seed: int) -> Instance:
-    return Instance(graph([65, seed], [(0,), (1, 0), (1, 2, 3), (3,)], [3, 2, 2, 2], 2)[0])
+enumerated_chains = partial(chains, 66, [4, 1, 3, 2], 3, 1.0, np.array([1.0, 0.1, 0.5, 2.0]))
+#: E.1: every example's tables sum to C / N, which is small beside the entries that are projected.
+margins = partial(chains, 67, [5, 8, 1, 6, 7, 3], 4, 0.3, 1.0 / 60)
 
 
-def enumerated_chains(seed: int) -> Instance:
-    return chains([66, seed], [4, 1, 3, 2], 3, 1.0, np.array([1.0, 0.1, 0.5, 2.0]))
+def drawn(number: int, cliques: Sequence[Sequence[int]], cards: Sequence[int], n: int, seed: int) -> Instance:
+    return Instance(graph([number, seed], cliques, cards, n)[0])
 
 
-def margins(seed: int) -> Instance:
-    """E.1: every example's tables sum to C / N, which is small beside the entries that are projected."""
-    return chains([67, seed], [5, 8, 1, 6, 7, 3], 4, 0.3, 1.0 / 60)
-
-
-def triples(seed: int) -> Instance:
-    """A loop of cliques of three variables, each two sharing another pair: agreements that overlap, on a cycle."""
-    return Instance(graph([68, seed], [(0, 1, 2), (1, 2, 3), (2, 3, 0), (0, 1, 3)], [2, 2, 2, 2], 2)[0])
-
-
-def one_label(seed: int) -> Instance:
-    """Variables of one label only: tables of a single number or row, most of which the equations determine."""
-    return Instance(graph([69, seed], [(0, 1), (1, 2), (2,)], [1, 1, 2])[0])
-
-
-def grid(seed: int) -> Instance:
-    cells = [(r, c) for r in range(3) for c in range(3)]
-    edges = [(3 * r + c, 3 * r + c + 1) for r, c in cells if c < 2] + [
-        (3 * r + c, 3 * r + c + 3) for r, c in cells if r < 2
-    ]
-    return Instance(graph([70, seed], [*((v,) for v in range(9)), *edges], [3] * 9)[0])
+enumerated_tree = partial(drawn, 65, [(0,), (1, 0), (1, 2, 3), (3,)], [3, 2, 2, 2], 2)
+#: A loop of cliques of three variables, each two sharing another pair: agreements that overlap, on a cycle.
+triples = partial(drawn, 68, [(0, 1, 2), (1, 2, 3), (2, 3, 0), (0, 1, 3)], [2, 2, 2, 2], 2)
+#: Variables of one label only: tables of a single number or row, most of which the equations determine.
+one_label = partial(drawn, 69, [(0, 1), (1, 2), (2,)], [1, 1, 2], 1)
+#: The edges of a grid of three by three nodes: along the rows, then down the columns.
+GRID = [(3 * r + c, 3 * r + c + 1) for r in range(3) for c in range(2)]
+GRID += [(3 * r + c, 3 * r + c + 3) for r in range(2) for c in range(3)]
+grid = partial(drawn, 70, [*((v,) for v in range(9)), *GRID], [3] * 9, 1)
 
 
 def letters(seed: int) -> Instance:
     """As large as words of handwriting: 26 labels, 60 chains."""
     rng = np.random.default_rng([71, seed])
-    return chains([71, seed], rng.integers(3, 12, size=60).tolist(), 26, 0.05, 1.0 / 60)
+    return chains(71, rng.integers(3, 12, size=60).tolist(), 26, 0.05, 1.0 / 60, seed)
 
 
 CASES: tuple[Case, ...] = (
