@@ -236,7 +236,7 @@ def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
     elif request.param == "dask":
         distributed = pytest.importorskip("distributed")
         with (
-            distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+            distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
             distributed.Client(cluster) as client,
         ):
             yield client.get_executor()

@@ -233,7 +233,7 @@ def test_a_worker_killed_in_mid_round_costs_what_was_not_done(tmp_path: Path, ca
 def test_a_worker_of_a_dask_cluster_that_is_killed_costs_its_shard(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
         killed(client.get_executor(), tmp_path)
