@@ -149,7 +149,7 @@ N_SLACK = (
 )
 RELAXED = (Mechanism("L-BFGS (ten pairs kept)", {"memory": 10}),)
 FRANK_WOLFE = (
-    Mechanism("one example a step", {"block": 8}),
+    Mechanism("several examples a step", {"block": 1}),
     Mechanism("average", {"average": False}),
 )
 POOLED_BLOCKS = (

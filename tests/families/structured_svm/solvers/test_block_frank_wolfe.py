@@ -20,7 +20,7 @@ from tests.families.structured_svm.solvers.references import holds, radius, refe
 
 def test_it_comes_within_a_hundredth_where_there_is_time() -> None:
     problem, expected = reference("chains, weighted, a cost matrix, C_mean")
-    solution = solve(problem, BlockFrankWolfe(), tol=1e-2, max_iterations=1000)
+    solution = solve(problem, BlockFrankWolfe(block=1), tol=1e-2, max_iterations=1000)
     assert solution.status is Status.OPTIMAL
     holds(solution, expected, gap=1e-2)
 

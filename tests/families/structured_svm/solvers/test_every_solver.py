@@ -39,7 +39,7 @@ EXACT: list[tuple[Solver, int]] = [
 ]  # fmt: skip
 #: Slower ones: rounds, and how far apart their bounds are then, in units of P(0), the gap where they begin.
 SLOW: list[tuple[Solver, int, float]] = [
-    (BlockFrankWolfe(), 60, 0.35), (BlockFrankWolfe(block=None), 60, 0.35), (Subgradient(), 40, 0.5),
+    (BlockFrankWolfe(block=1), 60, 0.35), (BlockFrankWolfe(block=None), 60, 0.35), (Subgradient(), 40, 0.5),
     (Subgradient(block=3), 40, 0.5), (ExponentiatedGradient(), 60, 0.05), (ExponentiatedGradient(groups=3), 60, 0.05),
 ]  # fmt: skip
 #: Online learners, which minimise no stated problem.
