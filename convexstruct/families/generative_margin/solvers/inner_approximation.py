@@ -29,8 +29,8 @@ from convexstruct.tolerances import DUAL_ROUNDING
 #: Weights by (source, subset of the examples).
 Mixture = dict[tuple[int, int], float]
 
-#: Factors on gamma, one after another, when a lower bound is polished: with 1e-1 alone the rings of the ablation
-#: take twice the rounds; with every power of 10 from 1e-1 to 1e-5 the same rounds and 1.4 times the time.
+#: Factors on gamma, one after another, when a lower bound is polished: few enough to cost little, and small enough for
+#: mu <= c.
 POLISH_GAMMAS = (1e-2, 1e-4)
 #: The subset of the examples that holds all of them.
 ALL_EXAMPLES = 0
