@@ -48,8 +48,8 @@ from convexstruct.rounding import EPS
 class BlockFrankWolfe:
     """Options.
 
-    block : examples of one visit, with one call of the oracle and one step; None takes all. A call for eight costs about
-        as much as for one.
+    block : examples of one visit, with one call of the oracle and one step; None takes all. A call for eight costs
+        about as much as for one.
     average : also evaluate P at the weighted average of the w's, by one more call of the oracle a pass.
     seed : of the order of the examples.
     """
