@@ -3,8 +3,8 @@
 Three processes take part: ours; the *worker*, which runs the foreign code in a session of its own; and between them the
 *guard*, which runs none of it. When the worker ends, or our process ends or asks for it, the guard kills the worker's
 group and the tree of processes below it, as psutil sees it, until nothing is left. On Linux the guard adopts orphans,
-so a process that left the group and the session by a second fork is in that tree too; elsewhere it remembers the tree
-while the worker runs.
+so a process that left the group and the session by a second fork is in that tree too; elsewhere such a
+process is known by a mark in the environment with which the interpreter of the worker was started.
 
 We send a line of text for each request through a pipe that only the worker reads. It answers with a file in a folder of
 ours, which appears whole (it is renamed when it is complete) under a name that the request tells. So what the code
@@ -38,6 +38,9 @@ MOST_BYTES = 1 << 28
 LINUX = sys.platform.startswith("linux")
 #: Numbers of options of Linux's prctl: a signal to this process when its parent ends; this process adopts orphans.
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+
+#: The environment variable that marks what a fresh worker starts; its value is the folder of the worker's answers.
+MARK = "CONVEXSTRUCT_WORKER"
 
 #: What a worker runs; the argument is the file descriptor of its requests, one a line.
 Work = Callable[[int], None]
@@ -151,7 +154,8 @@ def fresh(program: str, text: str) -> Guarded:
 
     def start(asked: int, tell: int, folder: Path) -> psutil.Process:
         both = json.dumps([text, sys.path, [0, 1, os.getpid(), str(folder)]])
-        return psutil.Popen([sys.executable, "-c", begin, both], stdin=asked, stdout=tell)
+        marked = os.environ | {MARK: str(folder)}
+        return psutil.Popen([sys.executable, "-c", begin, both], stdin=asked, stdout=tell, env=marked)
 
     return Guarded(start)
 
@@ -159,14 +163,13 @@ def fresh(program: str, text: str) -> Guarded:
 # -- in the guard ------------------------------------------------------------------------------------------------------
 
 
-def guard(work: Work, asked: int, tell: int, ours: int, folder: str | Path) -> None:
-    """Start the worker, wait until it or our process ends, or until SIGTERM, and kill whatever is left of it."""
+def guard(work: Work, asked: int, tell: int, ours: int, folder: str | Path) -> NoReturn:
+    """Start the worker, wait until it or our process ends, or until SIGTERM, kill whatever is left of it, and leave."""
     signal.set_wakeup_fd(-1)
     with contextlib.suppress(OSError):
         os.setsid()  # an interrupt from the keyboard goes to our process, and that ends the guard
     _control(PR_SET_CHILD_SUBREAPER, 1)
     me, worker, code = psutil.Process(), None, 0
-    tree: set[psutil.Process] = set()
     with contextlib.suppress(SystemExit):
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit())
         for number in (signal.SIGINT, signal.SIGHUP):
@@ -180,14 +183,12 @@ def guard(work: Work, asked: int, tell: int, ours: int, folder: str | Path) -> N
             with contextlib.suppress(psutil.TimeoutExpired):
                 code = worker.wait(GUARD_SECONDS)
                 break
-            if not LINUX:
-                tree.update(me.children(recursive=True))
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if worker is not None:
         with contextlib.suppress(OSError):
             os.killpg(worker.pid, signal.SIGKILL)
     deadline = time.monotonic() + GRACE_SECONDS
-    while left := [each for each in tree.union(me.children(recursive=True)) if each.is_running()]:
+    while left := _left(me, str(folder)):
         for each in left:
             with contextlib.suppress(psutil.Error):
                 each.kill()
@@ -198,6 +199,17 @@ def guard(work: Work, asked: int, tell: int, ours: int, folder: str | Path) -> N
         os.write(tell, b"%d" % code)
     if os.getppid() != ours:
         shutil.rmtree(folder, ignore_errors=True)
+    os._exit(0)
+
+
+def _left(me: psutil.Process, mark: str) -> list[psutil.Process]:
+    """The processes below this one, and, where orphans are not adopted, those that have the mark."""
+    found = me.children(recursive=True)
+    for each in () if LINUX else psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if each != me and each.environ().get(MARK) == mark and each.status() != psutil.STATUS_ZOMBIE:
+                found.append(each)
+    return found
 
 
 def _enter(parent: int, asked: int, tell: int) -> int:

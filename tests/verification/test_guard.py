@@ -20,7 +20,7 @@ import numpy as np
 import psutil
 import pytest
 
-from convexstruct.verification import cases_for
+from convexstruct.verification import cases_for, isolation
 from convexstruct.verification.guard import MOST_BYTES
 from convexstruct.verification.isolation import Entrant, _pack, _unpack
 from tests.verification.toy import BEST, Box, answer
@@ -208,6 +208,38 @@ def test_the_answer_of_a_forked_child_is_not_taken_for_that_of_the_next_case(tmp
     with Entrant(f"{tmp_path / 'mine.py'}:solve") as entrant:
         assert entrant.name == "mine.py:solve"
         assert [float(entrant.answer(one, 0, 20.0).point[0]) for one in chosen] == [1.0, 2.0]
+
+
+DAEMON = """
+import os, time
+def solve(problem):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.environ.clear()
+            with open("pid.part", "w") as file:
+                file.write(str(os.getpid()))
+            os.rename("pid.part", "pid")
+            time.sleep(600)
+        os._exit(0)
+    while not os.path.exists("pid"):
+        time.sleep(0.01)
+    return problem.uniform()
+"""
+
+
+@pytest.mark.parametrize("adopts", [True, False])
+def test_a_daemon_ends_with_its_case_also_where_no_process_adopts_orphans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, adopts: bool
+) -> None:
+    (tmp_path / "mine.py").write_text(DAEMON)
+    monkeypatch.chdir(tmp_path)
+    if not adopts:  # as on macOS
+        other = "import convexstruct.verification.guard as guard\nguard.LINUX = False\n"
+        monkeypatch.setattr(isolation, "PROGRAM", other + isolation.PROGRAM)
+    with Entrant("mine.py:solve") as entrant:
+        assert entrant.answer(cases_for("generative_margin", quick=True)[0], 0, 20.0).trouble == ""
+    assert gone(int((tmp_path / "pid").read_text()))
 
 
 @pytest.mark.slow
