@@ -204,7 +204,7 @@ def guard(work: Work, asked: int, tell: int, ours: int, folder: str | Path) -> N
 
 def _left(me: psutil.Process, mark: str) -> list[psutil.Process]:
     """The processes below this one, and, where orphans are not adopted, those that have the mark."""
-    found = me.children(recursive=True)
+    found: list[psutil.Process] = me.children(recursive=True)
     for each in () if LINUX else psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             if each != me and each.environ().get(MARK) == mark and each.status() != psutil.STATUS_ZOMBIE:
