@@ -18,34 +18,22 @@ from convexstruct.core.solution import Status
 from convexstruct.models import FORMULATIONS, Formulation
 from convexstruct.tolerances import HIGH
 from convexstruct.verification.references import formulate
-from tests.models.structured_svm.instances import INSTANCES
 
 #: The first case of each formulation, by "family.name".
 CASES: dict[str, Case] = {}
 for family in registry.families().values():
     for case in family.cases:
         CASES.setdefault(f"{family.name}.{case.formulation}", case)
-#: Relaxations, which are no case's reference: structured_svm's instances by name.
-RELAXED = {"structured_svm.local_relaxation": "cycles", "structured_svm.associative": "associative cycles, two labels"}
-
-
-def made(name: str) -> Instance:
-    """The instance that the formulation is built from."""
-    return Instance(INSTANCES[RELAXED[name]]()) if name in RELAXED else CASES[name].make(0)
 
 
 def stated(name: str, instance: Instance | None = None) -> Any:
-    """The formulation of ``instance``, with its case's further arguments."""
-    instance = made(name) if instance is None else instance
-    return FORMULATIONS[name].builder(instance.problem) if name in RELAXED else formulate(CASES[name], instance)
+    """The formulation of its case, or of ``instance`` with the case's further arguments."""
+    case = CASES[name]
+    return formulate(case, case.make(0) if instance is None else instance)
 
 
 PROGRAMS = [name for name in FORMULATIONS if isinstance(stated(name), Formulation)]
 WRITTEN_OUT = [name for name in FORMULATIONS if "limit" in inspect.signature(FORMULATIONS[name].builder).parameters]
-
-
-def test_every_formulation_has_a_case() -> None:
-    assert {*CASES, *RELAXED} == set(FORMULATIONS)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -86,7 +74,7 @@ def test_its_parameters_are_swept_without_compiling_again_and_it_is_certified_at
     assert swept.status is before.status
     assert formulation.recover is not None
     now = formulation.recover(formulation).problem
-    if before.status is Status.OPTIMAL and type(now) is type(made(name).problem):  # not (P_n) at a centre
+    if before.status is Status.OPTIMAL and type(now) is type(CASES[name].build()):  # not (P_n) at a centre
         assert swept.status is Status.OPTIMAL, swept.message
         remade = stated(name, Instance(now)).reference()
         assert remade.value == pytest.approx(swept.value, rel=HIGH.gap, abs=HIGH.gap)
@@ -94,7 +82,7 @@ def test_its_parameters_are_swept_without_compiling_again_and_it_is_certified_at
 
 @pytest.mark.parametrize("name", WRITTEN_OUT)
 def test_too_many_labellings_are_refused_in_one_sentence_with_their_number(name: str) -> None:
-    case, instance = CASES[name], made(name)
+    case, instance = CASES[name], CASES[name].make(0)
     arguments = {} if case.arguments is None else case.arguments(instance)
     with pytest.raises(ValueError, match=r"\d+ (labellings|assignments|combinations)") as refused:
         FORMULATIONS[name].builder(instance.problem, **{**arguments, "limit": 1})

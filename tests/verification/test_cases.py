@@ -15,8 +15,8 @@ from convexstruct.verification.cases import select
 SOLVERS = {
     name
     for family in registry.families().values()
-    for entry in pkgutil.iter_modules([str(family.folder / "solvers")])
-    for name, one in vars(importlib.import_module(f"{family.package}.solvers.{entry.name}")).items()
+    for entry in pkgutil.walk_packages([str(family.folder / "solvers")], f"{family.package}.solvers.")
+    for name, one in vars(importlib.import_module(entry.name)).items()
     if isinstance(one, type) and not getattr(one, "_is_protocol", False) and "iterate" in vars(one)
 }
 
