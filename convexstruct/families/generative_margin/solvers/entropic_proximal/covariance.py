@@ -44,13 +44,13 @@ PASS_LABEL_WORK, PAIR_WORK, STEP_WORK = 400.0, 700.0, 4e6
 
 
 class CountCovariance:
-    """sum_k w_k Cov counts_k for the counts of chains; call it with (theta, loss_weight)."""
+    """``scale`` sum_k w_k Cov counts_k for the counts of chains; call it with (theta, loss_weight)."""
 
-    def __init__(self, features: HMMCounts) -> None:
-        self.features = features
+    def __init__(self, features: HMMCounts, scale: float = 1.0) -> None:
+        self.features, self.scale = features, scale
 
     def __call__(self, theta: Vector, loss_weight: float) -> Matrix:
-        return sum((_of_chains(block, theta, loss_weight) for block in self._blocks), start=np.zeros(()))
+        return self.scale * sum((_of_chains(block, theta, loss_weight) for block in self._blocks), start=np.zeros(()))
 
     def cost(self, theta: Vector, loss_weight: float) -> float:
         """The time of one call at this point, in evaluations of ln Z and its gradient."""

@@ -22,7 +22,8 @@ Three ideas make it fast, and let it reach gaps of 1e-6 and far below:
 
 While smoothing still costs much, stages are rough: they end early, since tau is far from its last value and neither a
 covariance nor v >= 0 is worth the steps there. With many examples a pilot run on the first few of them, re-weighted,
-takes these stages: none of (Theta, B, tau, theta) has a part for each example, so the full problem starts from them.
+takes these stages, accurately, since its steps are cheap: none of (Theta, B, tau, theta) has a part for each example,
+so the full problem starts from them, and uses the covariance of the few, re-weighted.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ class EntropicProximal:
         if start is None and 0 < MANY * self.pilot <= problem.n_examples and can_part(problem.features):
             features = part(problem.features, 0, self.pilot)
             more = float(problem.examples.weights.sum() / features.examples.weights.sum())
-            few = Run(self, GenerativeMargin(features, problem.c, problem.eta * more), None)
+            few = Run(self, GenerativeMargin(features, problem.c, problem.eta * more), None, pilot=True)
             while few.smoothing > ROUGH_COST and not few.finished:
                 few.stage()
             run.adopt(few)
@@ -139,8 +140,10 @@ class EntropicProximal:
 class Run:
     """The state between stages: the measure, the temperature of the next stage, x = (phi, delta), and both bounds."""
 
-    def __init__(self, options: EntropicProximal, problem: GenerativeMargin, start: Solution | None) -> None:
-        self.options, self.problem = options, problem
+    def __init__(
+        self, options: EntropicProximal, problem: GenerativeMargin, start: Solution | None, pilot: bool = False
+    ) -> None:
+        self.options, self.problem, self.pilot = options, problem, pilot
         self.space = Space(problem)
         self.calls = 1.0
         self.stages = 0
@@ -181,6 +184,13 @@ class Run:
             self.calls + few.calls * few.problem.n_examples / self.problem.n_examples,
         )
         self._gap = few.smoothing * abs(few.best)
+        if few._covariance is not None:  # theirs stands for that of all: as a metric it is near enough
+            at = few.measure.theta, few.measure.loss
+            every = self.problem.examples.weights.sum() / few.problem.examples.weights.sum()
+            self._covariance = CountCovariance(few._covariance.features, float(every))
+            self._cost = few._covariance.cost(*at) * few.problem.n_examples / self.problem.n_examples
+            self._known = self._covariance(*at)
+            self.calls += self._cost
 
     def stage(self) -> Vector:
         """One stage; returns its theta."""
@@ -190,7 +200,7 @@ class Run:
         stage = Stage(problem, self.measure, self.tau, c, kappa, self.space)
         value = stage.at(self.x)
         descent = Descent(stage, value, self._metric(stage, value), self._pairs)
-        rough = self.smoothing > ROUGH_COST
+        rough = self.smoothing > ROUGH_COST and not self.pilot
         waited = 0
         for _ in range(options.max_steps):
             deadline.check()

@@ -11,7 +11,7 @@ from convexstruct.core.cholesky import solver
 from convexstruct.families.generative_margin.solvers.entropic_proximal.stage import Stage, Value
 
 #: Added to the diagonal of the covariance, as a share of the counts: the covariance is singular along the invariants.
-RIDGE = 1e-6
+RIDGE = 1e-5
 
 
 class NewtonMetric:
