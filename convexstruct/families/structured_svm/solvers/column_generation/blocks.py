@@ -243,13 +243,15 @@ def _table(pools: list[ExamplePool], where: Index) -> tuple[sp.csr_array, Index]
         where[pool.place] = 0
     used = np.flatnonzero(where == 0)
     where[used] = np.arange(len(used))
-    cells = np.concatenate([pool.a.ravel() for pool in pools])
-    indices = np.concatenate([np.tile(where[pool.place].astype(np.int32), len(pool.b)) for pool in pools])
+    cells, indices, counts = [], [], []
+    for pool in pools:  # one after the other, as their dense tables have several times as many cells
+        there = pool.a != 0.0
+        cells.append(pool.a[there])
+        indices.append(where[pool.place].astype(np.int32)[there.nonzero()[1]])
+        counts.append(there.sum(axis=1))
     where[used] = -1
-    rows = np.repeat([len(pool.place) for pool in pools], [len(pool.b) for pool in pools])
-    there = cells != 0.0
-    ends = np.append(0, np.cumsum(there))[np.append(0, np.cumsum(rows))].astype(np.int32)
-    return sp.csr_array((cells[there], indices[there], ends), shape=(len(rows), len(used))), used
+    ends = np.append(0, np.cumsum(np.concatenate(counts))).astype(np.int32)
+    return sp.csr_array((np.concatenate(cells), np.concatenate(indices), ends), shape=(len(ends) - 1, len(used))), used
 
 
 def ascend(run: Ascent, w: Vector, shown: bool) -> Iterator[Iterate]:
