@@ -66,7 +66,7 @@ ROUGH_DECREASE = 100.0
 #: With so many times the examples of a pilot run, these stand for all, and one evaluation on all is dear enough.
 MANY = 20
 #: Steps that a stage takes before it forms the covariance (anew), as a share of the evaluations that this costs.
-WAITED_SHARE = 0.25
+WAITED_SHARE = 0.75
 #: The method ends if the certified gap falls by less than a twentieth over so many stages.
 PATIENCE = 12
 #: A parameter that no labelling may use gets a score below 0 by so many times a bound on the scores of labellings: its
