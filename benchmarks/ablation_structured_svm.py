@@ -133,6 +133,7 @@ DEAR = (
     Mechanism("pools at once where they are cheap (CHEAP_WORK)", patches={f"{RULE}:CHEAP_WORK": 0.0}),
     Mechanism("work by several labellings (CHEAP_COLUMNS)", patches={f"{RULE}:CHEAP_COLUMNS": 1}),
 )
+LONG = (Mechanism("late ends of few long chains (LONG)", patches={f"{RULE}:LONG": NEVER}),)
 CUTS = (
     Mechanism("flow near the maximum first (GRADIENT_FROM)", patches={f"{CUT}:GRADIENT_FROM": NEVER}),
     Mechanism("loops over few labels (LOOPED_LABELS)", patches={f"{PAIRWISE}:LOOPED_LABELS": 0}),
@@ -182,6 +183,7 @@ STUDIES = [
         "svm, slack scaling", _chains(40, 8, 4, 15, scaling="slack"), ColumnGeneration(), 1e-6, (*TEMPERING, *POOL_QP)
     ),
     Study("svm, dear pools", _chains(80, 20, 60, 30, 1), ColumnGeneration(), 1e-3, DEAR),
+    Study("svm, long chains", _chains(3, 300, 5, 20, 2), ColumnGeneration(), 1e-3, LONG),
     Study("svm, cuts", _cut_images(1, 300), ColumnGeneration(), 1e-6, CUTS),
     Study("svm, cuts, small", _cut_images(20, 40), ColumnGeneration(), 1e-6, CUTS),
     Study("svm, one slack", _chains(40, 8, 4, 15), OneSlack(), 1e-4, ONE_SLACK),

@@ -45,8 +45,9 @@ INNER_SHARE = 0.1
 #: Exact pools are cheap if a Newton step with `CHEAP_COLUMNS` labellings an example takes fewer multiplications; a
 #: round takes about 15 such steps, and a second.
 CHEAP_WORK, CHEAP_COLUMNS = 1.3e9, 8
-#: The gap at which tempering ends: where pools are cheap and nodes at most `FEW_NODES`, where they are cheap, else.
-SWITCHES, FEW_NODES = (3e-2, 3e-3, 3e-4), 1000
+#: The gap at which tempering ends: where pools are cheap and nodes at most `FEW_NODES`, where they are cheap, else. As
+#: late as there where an example has more than `LONG` nodes: a round of the pools adds one labelling an example.
+SWITCHES, FEW_NODES, LONG = (3e-2, 3e-3, 3e-4), 1000, 100
 #: Above so many multiplications the ascent begins where the scaling or the loss has no sums over labellings.
 DEAR_WORK = 2e10
 #: After so many rounds of the ascent exact pools take over if a Newton step over its labellings takes at most
@@ -125,7 +126,9 @@ class ColumnGeneration:
         if not (self.stages and tempered(problem, cheap)):
             yield from self._pooled(problem, start)
             return
-        switch = self.switch or SWITCHES[0 if cheap and problem.features.n_nodes <= FEW_NODES else 1 if cheap else 2]
+        nodes = problem.features.n_nodes
+        late = not cheap or nodes > LONG * problem.n_examples
+        switch = self.switch or SWITCHES[2 if late else 0 if nodes <= FEW_NODES else 1]
         schedule = Schedule(self.temperature, self.shrink, self.steps, self.stages, switch, patient=not cheap)
         temper = Temper(schedule, problem, start)
         yield temper.shown()
