@@ -53,6 +53,7 @@ from convexstruct.families.generative_margin.solvers.entropic_proximal.stage imp
     stage_gap,
 )
 from convexstruct.families.generative_margin.solvers.warm_start import starting_theta
+from convexstruct.features.counts.counts import Expected
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.part import can_part, part
 
@@ -116,8 +117,9 @@ class EntropicProximal:
         )
 
     def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
-        """One iterate for each stage; the run ends where the gap is closed or hardly fell for `PATIENCE` stages. Of
-        ``start`` the theta and the last Gibbs atom of the witness are used.
+        """One iterate where a pilot run ends, and one for each stage of all examples; the run ends where the gap is
+        closed or hardly fell for `PATIENCE` stages. Of ``start`` the theta and the last Gibbs atom of the witness are
+        used.
 
         Raises
         ------
@@ -132,9 +134,14 @@ class EntropicProximal:
             while few.smoothing > ROUGH_COST and not few.finished:
                 few.stage()
             run.adopt(few)
+            yield run.iterate(run.theta)  # the stages of all examples take far longer: a limit may end the first
+            run.adopt_covariance(few)
         while not run.finished:
-            theta = run.stage()
-            yield Iterate({"theta": theta}, run.witness(), run.upper, run.bound, round(run.calls), done=run.finished)
+            yield run.iterate(run.stage())
+
+
+def _measure(problem: GenerativeMargin, natural: Vector, loss: float, expected: Expected) -> Measure:
+    return Measure(natural, loss, float(problem.examples.weights @ expected.log_partition))
 
 
 class Run:
@@ -159,7 +166,7 @@ class Run:
             natural, loss = np.array(atoms["gibbs"][-1]), float(atoms["gibbs_loss"][-1])
             self.tau = min(self.tau, options.shrink / (1.0 - options.shrink) / loss) if loss > 0 else self.tau
         self.x = np.concatenate((theta, np.maximum(-problem.layout.block_logsumexp(theta), FIRST_DELTA)))
-        self.measure = self._measure(natural, loss)
+        self.measure = _measure(problem, natural, loss, problem.oracle.expected(natural, loss))
         self._witness: tuple[Vector, float, float] | None = None  # (Theta, B, its share in every example)
         self._history: list[tuple[float, float]] = []
         self._gap = self.smoothing = np.inf  # what smoothing cost at the end of the last stage; relative
@@ -172,19 +179,29 @@ class Run:
         self._cost = np.inf  # of a covariance, in evaluations of F
         self._pairs = Pairs(options.memory, len(self.x))
 
-    def _measure(self, natural: Vector, loss: float) -> Measure:
-        log_partition = self.problem.oracle.expected(natural, loss).log_partition
-        return Measure(natural, loss, float(self.problem.examples.weights @ log_partition))
+    @property
+    def theta(self) -> Vector:
+        """theta at x; (d,)."""
+        layout, d = self.problem.layout, self.problem.dimension
+        return np.asarray(self.x[:d] - (layout.block_logsumexp(self.x[:d]) + self.x[d:])[layout.block_of])
+
+    def iterate(self, theta: Vector) -> Iterate:
+        return Iterate({"theta": theta}, self.witness(), self.upper, self.bound, round(self.calls), done=self.finished)
 
     def adopt(self, few: Run) -> None:
-        """Start where the run on the first examples ended."""
-        self.measure, self.tau, self.x = self._measure(few.measure.theta, few.measure.loss), few.tau, few.x
-        self.smoothing, self.calls = (
-            few.smoothing,
-            self.calls + few.calls * few.problem.n_examples / self.problem.n_examples,
-        )
+        """Start where the run on the first examples ended, and evaluate both bounds there."""
+        problem, natural, loss = self.problem, few.measure.theta, few.measure.loss
+        expected = problem.oracle.expected(natural, loss)
+        self.measure = _measure(problem, natural, loss, expected)
+        self.tau, self.x, self.smoothing = few.tau, few.x, few.smoothing
         self._gap = few.smoothing * abs(few.best)
-        if few._covariance is not None:  # theirs stands for that of all: as a metric it is near enough
+        self.upper = self.best = problem.evaluate(self.theta).value
+        self.calls += 2 + few.calls * few.problem.n_examples / problem.n_examples
+        self._improve(problem.eta * (expected.counts - problem.truth_counts), problem.eta * expected.loss)
+
+    def adopt_covariance(self, few: Run) -> None:
+        """Use the covariance of the first examples for all: as a metric it is near enough."""
+        if few._covariance is not None:
             at = few.measure.theta, few.measure.loss
             every = self.problem.examples.weights.sum() / few.problem.examples.weights.sum()
             self._covariance = CountCovariance(few._covariance.features, float(every))
@@ -246,10 +263,9 @@ class Run:
 
     def _epsilon(self) -> float:
         """epsilon, the slack in v: it costs at most a third of what a stage's own gap may be."""
-        problem, d = self.problem, self.problem.dimension
-        theta = self.x[:d] - (problem.layout.block_logsumexp(self.x[:d]) + self.x[d:])[problem.layout.block_of]
+        problem = self.problem
         used = problem.c > 0
-        divergence = float(problem.c[used] @ (np.log(problem.c[used]) - theta[used]))
+        divergence = float(problem.c[used] @ (np.log(problem.c[used]) - self.theta[used]))
         return float(min(1e-2, self._allowed() / (3.0 * max(divergence, 1.0))))
 
     def _note(self, stage: Stage, value: Value) -> None:

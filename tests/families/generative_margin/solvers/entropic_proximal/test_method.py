@@ -284,6 +284,16 @@ def test_a_pilot_run_changes_the_way_and_not_the_end() -> None:
     assert alone.lower_bound <= led.primal
 
 
+def test_where_a_pilot_run_ends_there_is_a_point_with_bounds() -> None:
+    """The first stage of all examples may take longer than a time limit allows."""
+    data = ring(200, 20, 8, EASY, 0)
+    problem = GenerativeMargin.hmm(data.symbols, data.states, data.n_states, data.n_symbols, eta=0.1, loss="ring")
+    found = solve(problem, EntropicProximal(pilot=10), tol=HIGH, max_iterations=1)
+    optimum = solve(problem, EntropicProximal(), tol=HIGH)
+    assert 0.0 < found.lower_bound <= optimum.primal
+    assert optimum.lower_bound <= found.primal < 0.9 * problem.evaluate(problem.uniform()).value
+
+
 def test_a_solve_goes_on_from_where_it_was() -> None:
     problem = small_ring(2)
     first = solve(problem, EntropicProximal(), tol=HIGH, max_iterations=3)
