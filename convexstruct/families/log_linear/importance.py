@@ -122,7 +122,7 @@ def importance_likelihood(
 ) -> Estimate:
     """P(theta) = C [M ln Z - <theta, s>] + R, with ln Z of `importance_log_partition`."""
     if not isinstance(problem, MarkovRandomField | ApproximateField):
-        refuse("problem", problem, "a MarkovRandomField or a ApproximateField")
+        refuse("problem", problem, "a MarkovRandomField or an ApproximateField")
     found = importance_log_partition(problem.factors, theta, n, seed, theta_0=theta_0, temperatures=temperatures)
     C, M = problem.scale.C, problem.mass
     value = C * (M * found.value - float(theta @ problem.sums)) + float(problem.penalty.value(theta))
