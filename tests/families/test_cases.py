@@ -1,22 +1,22 @@
 """What every family's cases and mutants have in common, over the registry; as MathOptInterface has it.
 
-Cases: what their generators make, and the optima built in or stored. Mutants: each fails its case. Families that still
-have a file of their own for their mutants are left out of these. Solvers are in `test_solvers`.
+Cases: what their generators make, and the optima built in or stored. Mutants: each fails its case. Solvers are in
+`test_solvers`.
 """
 
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
 
 import pytest
 
+import convexstruct as cs
 from convexstruct.core.certificates import certify, relative_gap
 from convexstruct.tolerances import HIGH, ROUNDING
 from convexstruct.verification import Case, cases_for, families
 from convexstruct.verification.fingerprint import fingerprint
 from convexstruct.verification.references import stored
-from tests.mutants import Mutant, assert_fails, assert_passes, honest
+from tests.mutants import Mutant, assert_fails, assert_passes, honest, judged
 
 CASES = [case for family in families() for case in cases_for(family)]
 OPEN = [case for case in CASES if case.open]
@@ -25,14 +25,16 @@ FIXED = {
     "hmm-ties", "svm-ties", "mrf-border", "mrf-uniform", "mrf-inside", "pl-coin", "pl-uniform", "risk-hadamard",
     "risk-bundle", "risk-bundle-dual", "risk-smoothed", "risk-smoothed-dual", "risk-hadamard-large",
 }  # fmt: skip
-HERE = Path(__file__).parent
-#: Families whose mutants are tested here: those without a file of their own that does it.
-MUTATED = [name for name in families() if not list((HERE / name).glob("test_*mutants.py"))]
-MUTANTS = [
-    pytest.param(mutant, id=f"{name}-{mutant.name}")
-    for name in MUTATED
-    for mutant in importlib.import_module(f"tests.families.{name}.mutants").MUTANTS
-]
+#: The mutants of each family, by their names.
+MUTANTS: dict[str, list[Mutant]] = {
+    name: importlib.import_module(f"tests.families.{name}.mutants").MUTANTS for name in families()
+}
+#: Other cases at which the mutant "wrong_sign" of their family must fail.
+WRONG_SIGN = {
+    "generative_margin": ["hmm-planted", "network-shared"],
+    "regularized_risk": ["risk-planted-pieces", "risk-labels", "risk-ties"],
+    "structured_svm": ["svm-slack", "hm-svm", "m3n-planted", "svm-kernel", "svm-length-one"],
+}
 
 
 def named(each: Case) -> str:
@@ -62,6 +64,17 @@ def test_a_point_built_in_is_feasible_and_attains_the_optimum_built_in(case: Cas
         assert certificate.claimed == pytest.approx(float(instance.optimum), rel=1e3 * ROUNDING, abs=ROUNDING * scale)
 
 
+@pytest.mark.parametrize("case", [case for case in OPEN if case.quick], ids=named)
+def test_an_optimum_built_in_lies_within_certified_bounds_for_another_seed(case: Case) -> None:
+    instance = case.make(1)
+    if instance.optimum is None:
+        return  # nothing is built in
+    found = cs.solve(instance.problem, time_limit=20.0)
+    rounding = case.accuracy * max(1.0, abs(float(instance.optimum)))
+    assert found.lower_bound - rounding <= instance.optimum <= found.primal + rounding
+    assert found.gap <= HIGH.gap or found.lower_bound == 0.0
+
+
 @pytest.mark.parametrize("case", OPEN, ids=named)
 def test_an_open_case_has_a_stored_optimum_in_its_bracket_and_near_the_one_built_in(case: Case) -> None:
     """Stored optima are those that a general solver found (`convexstruct verify --refresh`)."""
@@ -82,20 +95,27 @@ def test_a_family_has_at_least_twelve_cases_that_anyone_may_be_asked(name: str) 
 # -- mutants -----------------------------------------------------------------------------------------------------------
 
 
-SLOW = {"structured_svm", "unsupervised_margin"}
+SLOW = {"regularized_risk", "structured_svm", "unsupervised_margin"}
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in MUTATED])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in families()])
 def test_the_honest_solver_passes_every_case(name: str) -> None:
     assert_passes(honest, name, least=12)
 
 
-@pytest.mark.parametrize("mutant", MUTANTS)
+@pytest.mark.parametrize(
+    "mutant", [pytest.param(one, id=f"{name}-{one.name}") for name, every in MUTANTS.items() for one in every]
+)
 def test_a_mutant_fails_and_what_is_wrong_with_it_is_named(mutant: Mutant) -> None:
     assert_fails(mutant)
 
 
-def test_there_are_enough_mutants() -> None:
-    for name in MUTATED:
-        mutants = importlib.import_module(f"tests.families.{name}.mutants").MUTANTS
-        assert len({mutant.name for mutant in mutants}) >= 6, name
+def test_there_are_enough_mutants_and_no_two_have_one_name() -> None:
+    for name, mutants in MUTANTS.items():
+        assert len({mutant.name for mutant in mutants}) == len(mutants) >= 9, name
+
+
+@pytest.mark.parametrize(("name", "case"), [(name, case) for name, cases in WRONG_SIGN.items() for case in cases])
+def test_the_wrong_sign_is_no_subtle_slip_and_fails_elsewhere_too(name: str, case: str) -> None:
+    wrong_sign = next(mutant for mutant in MUTANTS[name] if mutant.name == "wrong_sign")
+    assert [row.verdict for row in judged(wrong_sign.solver, on=case)] == ["failed"]
