@@ -183,7 +183,7 @@ def check(each: Combination, seed: int) -> str:
         fit = value_and_gradient(features, agree, shares, theta)[0]
         return float(fit + 0.5 * penalty.lam * (theta @ theta) + penalty.l1 * np.abs(theta).sum())
 
-    thetas = [size * rng.normal(size=problem.dimension) for size in (0.3, 2.0)]
+    thetas = [size * rng.normal(size=problem.dimension) for size in (0.3, 2.0, 30.0)]
     for theta in thetas:
         found, (value, gradient) = problem.primal({"theta": theta}), value_and_gradient(features, agree, shares, theta)
         assert abs(float(found) - P(theta)) <= ROUNDING * max(1.0, P(theta)), "value"

@@ -87,6 +87,9 @@ def test_certified_bounds_enclose_the_optimum_and_close_in(
     solution = solve(problem, solver, tol=LOW, max_iterations=rounds)
     holds(solution, expected, gap=np.inf)
     assert solution.primal - solution.lower_bound <= share * problem.primal({"w": np.zeros(problem.dimension)})
+    if isinstance(solver, ExponentiatedGradient):
+        assert expected - solution.lower_bound <= 10 * LOW.gap * max(1.0, expected)
+        assert solution.gap <= 50 * LOW.gap
 
 
 @pytest.mark.parametrize("solver", ONLINE, ids=said)

@@ -29,6 +29,7 @@ from convexstruct.families.generative_margin.solvers.entropic_proximal.stage imp
     stage_gap,
 )
 from convexstruct.features.counts.hmm import HMMCounts
+from convexstruct.features.counts.part import part
 from convexstruct.marginals.enumeration import enumerate_counts
 from convexstruct.models.generative_margin.enumerated import primal
 from convexstruct.tolerances import DERIVATIVE, HIGH, MID, ROUNDING
@@ -292,6 +293,21 @@ def test_where_a_pilot_run_ends_there_is_a_point_with_bounds() -> None:
     optimum = solve(problem, EntropicProximal(), tol=HIGH)
     assert 0.0 < found.lower_bound <= optimum.primal
     assert optimum.lower_bound <= found.primal < 0.9 * problem.evaluate(problem.uniform()).value
+
+
+def test_the_covariance_of_a_pilot_run_re_weighted_stands_for_all_examples() -> None:
+    """Five examples, five times over: the first five stand for all exactly, whatever their weights."""
+    data, weights = ring(5, 4, 3, EASY, 3, n_symbols=2), np.tile([0.5, 2.0, 1.0, 0.7, 1.6], 5)
+    problem = GenerativeMargin.hmm(5 * data.symbols, 5 * data.states, 3, 2, eta=0.5, loss="ring", weights=weights)
+    some: Any = part(problem.features, 0, 5)
+    few = Run(EntropicProximal(), GenerativeMargin(some, problem.c, 5 * problem.eta), None, pilot=True)
+    few.stage()
+    run = Run(EntropicProximal(), problem, None)
+    run.adopt(few)
+    assert isinstance(problem.features, HMMCounts)
+    at = few.measure.theta, few.measure.loss
+    assert run._known == pytest.approx(CountCovariance(problem.features)(*at), rel=1e-4, abs=1e-5)
+    assert run.measure.log_partition == pytest.approx(5.0 * few.measure.log_partition, rel=ROUNDING)
 
 
 def test_a_solve_goes_on_from_where_it_was() -> None:
