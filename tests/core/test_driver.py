@@ -264,6 +264,20 @@ def test_rounding_larger_than_the_gap_wanted_has_a_status_and_the_problem_may_sa
     assert solve(Coarse(), Scripted([iterate(1e-9, 1e-9)]), tol=1e-2).status is Status.OPTIMAL
 
 
+def test_rounding_of_the_last_witness_is_told_where_another_one_has_the_best_bound() -> None:
+    class Rough(Coarse):
+        def dual(self, dual_point: Point) -> Rounded:
+            y = float(dual_point["y"])
+            return Rounded.of(1 - y**2, 1e-3 if y < 0.1 else 0.0)
+
+    last = Iterate({"x": np.asarray(0.0)}, {"y": np.asarray(0.0)}, 1.0, 0.5, done=True)
+    for script, status in (
+        ([iterate(0.0, 0.5), last], Status.ROUNDING),
+        ([iterate(0.0, 0.5, done=True)], Status.STALLED),
+    ):
+        assert solve(Rough(allowance=0.0), Scripted(list(script))).status is status
+
+
 def test_a_certificate_that_is_upside_down_proves_nothing() -> None:
     class Wrong(Square):
         def dual(self, dual_point: Point) -> float:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from convexstruct import deadline
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.iterate import Iterate
@@ -104,6 +105,13 @@ class Part:
 
 def three(executor: Executor) -> Shards:
     return Shards((Part(0), Part(1), Part(2)), executor)
+
+
+def test_no_task_is_given_after_the_deadline() -> None:
+    where = Inline()
+    with deadline.within(0.0), pytest.raises(deadline.DeadlinePassed):
+        three(where).map("work", 2.0)
+    assert where.tasks == 0
 
 
 def warned(caplog: pytest.LogCaptureFixture) -> Any:

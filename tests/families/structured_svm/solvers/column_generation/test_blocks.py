@@ -228,6 +228,9 @@ def test_a_start_restores_its_bound() -> None:
     first = solve(problem, Blocks(), tol=LOW, max_iterations=100)
     again = solve(problem, Blocks(), tol=LOW, start=first, max_iterations=1)
     assert again.lower_bound >= first.lower_bound * (1 - 1e-9)
+    run = Ascent(problem, np.random.default_rng(0))
+    run.adopt(first.dual_point or {})
+    assert [pool.alpha.sum() for pool in run.pools] == pytest.approx([pool.ceiling for pool in run.pools])
 
 
 @pytest.mark.parametrize(
