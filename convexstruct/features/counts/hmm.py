@@ -135,7 +135,6 @@ class HMMCounts:
         free = np.ones(layout.n_positions, dtype=bool)
         free[layout.packed[self.observed]] = False
         worst = self.loss_table.max(axis=1)[self.loss_row]
-        worst[self.observed] = 0.0
         max_loss = np.bincount(layout.chain, weights=worst, minlength=layout.n_chains).astype(np.float64)
         example = np.repeat(np.arange(layout.n_chains), layout.lengths)
         cards = np.full(layout.n_positions, self.n_states, dtype=np.intp)
