@@ -304,6 +304,7 @@ def test_the_covariance_of_a_pilot_run_re_weighted_stands_for_all_examples() -> 
     few.stage()
     run = Run(EntropicProximal(), problem, None)
     run.adopt(few)
+    run.adopt_covariance(few)
     assert isinstance(problem.features, HMMCounts)
     at = few.measure.theta, few.measure.loss
     assert run._known == pytest.approx(CountCovariance(problem.features)(*at), rel=1e-4, abs=1e-5)
