@@ -98,7 +98,7 @@ def _of_chains(features: HMMCounts, theta: Vector, loss_weight: float) -> Matrix
             later = np.concatenate((later, np.zeros((n - len(later), k, d), dtype=np.float32)))
         here = np.take_along_axis(posterior[rows], kept, axis=1)
         share = weights[:n, None] * np.where(here > NEGLIGIBLE, here, 0.0)
-        symbols = features.symbols[rows, None]
+        symbols = features.channels[rows]
         emission = s + s * s + kept * m + symbols
         later[each, np.arange(k), emission] += 1.0  # from here on the symbol of step t is counted too
         # the symbol's product with itself is in `products` as well, and counted twice when the transpose is added

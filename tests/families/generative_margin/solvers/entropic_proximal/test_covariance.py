@@ -33,6 +33,12 @@ def partly_known() -> HMMCounts:
     return HMMCounts.read(symbols, states, 4, 3, hidden=hidden, weights=[1.0, 2.0, 0.5, 0.7])
 
 
+def one_channel() -> HMMCounts:
+    """The symbols of `chain` as tables of one column."""
+    features = chain()
+    return replace(features, symbols=features.symbols[:, None])
+
+
 def longest(features: Counts) -> int:
     """The most variables of an example; the rounding of second moments grows with it."""
     return int(np.bincount(features.examples.example).max())
@@ -52,7 +58,7 @@ def brute_force(features: Counts, theta: Vector, loss_weight: float) -> Vector:
     return total
 
 
-@pytest.mark.parametrize("features", [chain(), partly_known()])
+@pytest.mark.parametrize("features", [chain(), one_channel(), partly_known()])
 def test_it_is_that_of_all_labellings(features: HMMCounts) -> None:
     found = CountCovariance(features)
     rng = np.random.default_rng(2)
@@ -63,7 +69,7 @@ def test_it_is_that_of_all_labellings(features: HMMCounts) -> None:
         np.testing.assert_allclose(found(theta, loss_weight), truth, rtol=0, atol=size)
 
 
-@pytest.mark.parametrize("features", [chain(), partly_known()])
+@pytest.mark.parametrize("features", [chain(), one_channel(), partly_known()])
 @pytest.mark.parametrize("scale", [40.0, 1e3])
 def test_at_low_temperature_few_labels_are_kept_and_what_is_left_out_does_not_count(
     features: HMMCounts, scale: float
