@@ -81,7 +81,8 @@ class FactorField(Penalised):
 
 
 class LikelihoodField(FactorField):
-    """A factor field with the mass M and the sums s (d,) of its data; off (d,) bounds the error of s."""
+    """A factor field whose data have a mass M = ``mass`` and sums of features s = ``sums`` (d,); ``off`` (d,) bounds
+    the error of s."""
 
     if TYPE_CHECKING:  # fields of one problem, computed by the other
 
