@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 from convexstruct.verification import cases_for, isolation
-from convexstruct.verification.guard import MOST_BYTES
+from convexstruct.verification.guard import MOST_BYTES, forked
 from convexstruct.verification.isolation import Entrant, _pack, _unpack
 from tests.verification.toy import BEST, Box, answer
 
@@ -140,6 +140,18 @@ def test_what_a_solver_started_ends_with_it(tmp_path: Path) -> None:
         assert all(map(gone, started))
         for path in tmp_path.iterdir():
             path.unlink()
+
+
+def test_an_answer_is_read_though_its_process_has_ended_and_then_its_folder_goes() -> None:
+    def work(requests: int) -> None:
+        Path(os.read(requests, 1000).decode().strip()).write_bytes(b"answer")
+
+    guarded = forked(work)
+    guarded.ask(str(guarded.folder / "one"))
+    assert guarded._over(20.0)
+    assert guarded.receive("one", 5.0) == b"answer"
+    guarded.end()
+    assert not guarded.folder.exists()
 
 
 def test_a_message_is_read_as_numbers_or_not_at_all() -> None:
