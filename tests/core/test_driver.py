@@ -278,6 +278,13 @@ def test_rounding_of_the_last_witness_is_told_where_another_one_has_the_best_bou
         assert solve(Rough(allowance=0.0), Scripted(list(script))).status is status
 
 
+def test_what_an_iterate_says_is_kept_until_another_one_says_more() -> None:
+    script: list[Iterate | BaseException] = [iterate(1.0, 0.5, message="one"), iterate(1.0, 0.4, done=True)]
+    assert solve(Square(), Scripted(script)).message.endswith("one")
+    script[1] = iterate(1.0, 0.4, done=True, message="two")
+    assert solve(Square(), Scripted(script)).message.endswith("two")
+
+
 def test_a_certificate_that_is_upside_down_proves_nothing() -> None:
     class Wrong(Square):
         def dual(self, dual_point: Point) -> float:
