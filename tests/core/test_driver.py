@@ -281,8 +281,10 @@ def test_rounding_of_the_last_witness_is_told_where_another_one_has_the_best_bou
 def test_what_an_iterate_says_is_kept_until_another_one_says_more() -> None:
     script: list[Iterate | BaseException] = [iterate(1.0, 0.5, message="one"), iterate(1.0, 0.4, done=True)]
     assert solve(Square(), Scripted(script)).message.endswith("one")
-    script[1] = iterate(1.0, 0.4, done=True, message="two")
-    assert solve(Square(), Scripted(script)).message.endswith("two")
+    script[1] = iterate(1.0, 0.7, done=True, message="two")
+    found = solve(Square(), Scripted(script))
+    assert found.message.endswith("two")
+    assert found.lower_bound == 0.75  # the better one of both
 
 
 def test_a_certificate_that_is_upside_down_proves_nothing() -> None:
