@@ -120,6 +120,7 @@ TEMPERING = (
     Mechanism("pools from switch on", {"switch": 1e-9}),
     Mechanism("ends by size (SWITCHES)", {"switch": 3e-4}),
     Mechanism("samples in the first pools", {"samples": 0}),
+    Mechanism("more of them on small problems (SAMPLED, up to SAMPLES)", {"samples": 8}),
     Mechanism("early solutions (INNER_SHARE)", patches={f"{RULE}:INNER_SHARE": 1e-9}),
     Mechanism("tempering", {"stages": 0}),
     Mechanism("earlier ends of small problems (FEW_NODES)", patches={f"{RULE}:FEW_NODES": 0}),

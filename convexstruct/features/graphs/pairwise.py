@@ -230,8 +230,7 @@ class PairwiseFeatures:
             rows = np.repeat(row, width)
             columns = (labels[:, None] * width + np.arange(width)).ravel()
             values = np.asarray(chosen).ravel()
-        node_part = (values, (rows, columns))
-        nodes = sp.coo_array(node_part, shape=(len(wanted), self.n_node_weights))
+        nodes = sp.csr_array((values, (rows, columns)), shape=(len(wanted), self.n_node_weights))
         return sp.csr_array(sp.hstack((nodes, self.edges_each(labels, wanted))))
 
     def edges_each(self, labels: Labels, wanted: Index) -> sp.csr_array:

@@ -48,6 +48,9 @@ CHEAP_WORK, CHEAP_COLUMNS = 1.3e9, 8
 #: The gap at which tempering ends: where pools are cheap and nodes at most `FEW_NODES`, where they are cheap, else. As
 #: late as there where an example has more than `LONG` nodes: a round of the pools adds one labelling an example.
 SWITCHES, FEW_NODES, LONG = (3e-2, 3e-3, 3e-4), 1000, 100
+#: So many nodes are labelled by the samples in the first pools, within these bounds for the samples of an example: on
+#: small problems they spare rounds, and cost next to nothing.
+SAMPLED, SAMPLES = 8000, (8, 50)
 #: Above so many multiplications the ascent begins where the scaling or the loss has no sums over labellings.
 DEAR_WORK = 2e10
 #: After so many rounds of the ascent exact pools take over if a Newton step over its labellings takes at most
@@ -67,7 +70,7 @@ class ColumnGeneration:
         to stage.
     steps : the most L-BFGS steps of a stage; more after poor stages. stages : the most stages, 0 for no tempering.
     switch : the relative gap at which tempering ends; None: by the size of the problem (`SWITCHES`).
-    samples : labellings drawn from q for the first pools.
+    samples : labellings of an example drawn from q for the first pools; None: by the number of nodes (`SAMPLED`).
     seed : of the samples, and of the order of examples.
     """
 
@@ -76,7 +79,7 @@ class ColumnGeneration:
     steps: int = 20
     stages: int = 40
     switch: float | None = None
-    samples: int = 8
+    samples: int | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -87,7 +90,7 @@ class ColumnGeneration:
             steps=at_least(1),
             stages=at_least(0),
             switch=or_none(positive),
-            samples=at_least(0),
+            samples=or_none(at_least(0)),
             seed=seed,
         )
 
@@ -138,7 +141,8 @@ class ColumnGeneration:
             seen = [*seen[-3:], temper.labels]
             yield temper.shown()
         pools, rng = LabellingPools(problem), np.random.default_rng(self.seed)
-        for labels in [*seen, *temper.samples(self.samples, rng)]:
+        many = int(np.clip(SAMPLED / problem.features.n_nodes, *SAMPLES)) if self.samples is None else self.samples
+        for labels in [*seen, *temper.samples(many, rng)]:
             pools.add(labels)
         yield from self._finish(problem, pools, temper.best_w, temper.best, temper.calls)
 

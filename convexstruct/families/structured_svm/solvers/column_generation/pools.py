@@ -14,8 +14,8 @@ from convexstruct.families.structured_svm.solvers.column_generation.restricted_m
 
 #: Columns are held densely where more than this share of their entries is not zero.
 DENSE_SHARE = 0.15
-#: Rows of a Gram matrix computed between two checks of the deadline.
-GRAM_ROWS = 256
+#: Columns, or rows of their Gram matrix, computed between two checks of the deadline.
+ROWS = 256
 
 
 class LabellingPools:
@@ -42,9 +42,8 @@ class LabellingPools:
 
     def add(self, labels: Labels, wanted: Flags | None = None) -> int:
         """Add one labelling (P,) of all examples, or only of those ``wanted`` (N,); returns how many were new."""
-        problem, features = self.problem, self.problem.features
-        new = []
-        for i in range(features.n_examples) if wanted is None else np.flatnonzero(wanted):
+        problem, new = self.problem, []
+        for i in range(problem.n_examples) if wanted is None else np.flatnonzero(wanted):
             deadline.check()
             part = labels[self._start[i] : self._start[i + 1]]
             key = (int(i), part.astype(np.int32).tobytes())
@@ -52,20 +51,9 @@ class LabellingPools:
                 self._keys.add(key)
                 self._labels.append(part.copy())
                 new.append(int(i))
-        if not new:
-            return 0
         examples = np.array(new, dtype=np.intp)
-        flat = np.concatenate(self._labels[-len(new) :])
-        a = self._truth[examples] - features.joint_each(flat, examples)
-        b = problem.loss.of(labels)[examples]
-        if problem.scaling == "slack":
-            a = sp.csr_array(a.multiply(b[:, None]))
-        self.a = sp.csr_array(sp.vstack((self.a, a)))
-        self.b = np.concatenate((self.b, b))
+        self.b = np.concatenate((self.b, problem.loss.of(labels)[examples]))
         self.owner = np.concatenate((self.owner, examples))
-        order = np.argsort(self.owner, kind="stable")
-        self.a, self.b, self.owner = self.a[order], self.b[order], self.owner[order]
-        self._labels = [self._labels[j] for j in order]
         return len(new)
 
     def adopt(self, witness: Point) -> None:
@@ -74,18 +62,28 @@ class LabellingPools:
             self.add(labels.astype(np.int64), share > 0)
 
     def columns(self) -> PoolColumns:
-        """The columns in the form of the pool QP: dense where that is cheaper, and with their Gram matrix if there are
-        fewer columns than weights and no weight must be >= 0."""
+        """The columns, by owner: dense where that is cheaper, and with their Gram matrix if there are fewer columns
+        than weights and no weight must be >= 0."""
+        features, parts = self.problem.features, [self.a]
+        for low in range(self.a.shape[0], self.n_columns, ROWS):
+            deadline.check()
+            owner = self.owner[low : low + ROWS]
+            rows = self._truth[owner] - features.joint_each(np.concatenate(self._labels[low : low + ROWS]), owner)
+            slack = self.problem.scaling == "slack"
+            parts.append(sp.csr_array(rows.multiply(self.b[low : low + ROWS, None])) if slack else rows)
+        order = np.argsort(self.owner, kind="stable")
+        self.a, self.b, self.owner = sp.csr_array(sp.vstack(parts))[order], self.b[order], self.owner[order]
+        self._labels = [self._labels[j] for j in order]
         m, d = self.a.shape
         dense = self.a.nnz > DENSE_SHARE * m * d
         a = self.a.toarray() if dense else self.a
         gram = None
-        if m < d and not self.problem.features.associative:
+        if m < d and not features.associative:
             gram = np.empty((m, m))
-            for low in range(0, m, GRAM_ROWS):
+            for low in range(0, m, ROWS):
                 deadline.check()
-                product = a[low : low + GRAM_ROWS] @ a.T
-                gram[low : low + GRAM_ROWS] = product.toarray() if sp.issparse(product) else product
+                product = a[low : low + ROWS] @ a.T
+                gram[low : low + ROWS] = product.toarray() if sp.issparse(product) else product
         return PoolColumns(a, self.b, self.owner, gram)
 
     def witness(self, alpha: Vector) -> Point:

@@ -84,8 +84,9 @@ class _Newton:
         self.columns, self.lam, self.start, self.bounded, self.at = columns, lam, start, bounded, at
         self.weight = at.alpha / at.s
         self.total = np.add.reduceat(self.weight, start)
-        share = self.weight / self.total[owner]
-        self.means = segment_product(a, share, start)
+        ends = np.append(start, len(owner))  # of the pools: a sparse product takes the mean of each
+        means = sp.csr_array((self.weight / self.total[owner], np.arange(len(owner)), ends), (len(start), len(owner)))
+        self.means = means @ a
         self.inside = at.w[bounded]
         self.gradient = lam * at.w - a.T @ at.alpha
         self.short = ceiling - np.add.reduceat(at.alpha, start)
@@ -94,7 +95,7 @@ class _Newton:
         if columns.gram is None or len(bounded):
             self._factor_by_parameters()
         else:
-            self._factor_by_columns(columns.gram, share)
+            self._factor_by_columns(columns.gram, means)
 
     def _factor_by_parameters(self) -> None:
         rows, means = self.columns.a, self.means
@@ -110,10 +111,10 @@ class _Newton:
         self._root: Vector | None = None
         self._inverse = solver(matrix)
 
-    def _factor_by_columns(self, gram: Matrix, share: Vector) -> None:
+    def _factor_by_columns(self, gram: Matrix, means: sp.csr_array) -> None:
         owner = self.columns.owner
-        cross = segment_product(gram, share, self.start)  # (N, M)
-        corner = segment_product(np.ascontiguousarray(cross.T), share, self.start)  # (N, N)
+        cross = means @ gram  # (N, M)
+        corner = means @ np.ascontiguousarray(cross.T)  # (N, N)
         side = cross[owner]
         centred = gram - side - side.T + corner[np.ix_(owner, owner)]
         self._root = np.sqrt(self.weight)
@@ -237,9 +238,3 @@ def _positive(w: Vector, bounded: Index) -> Vector:
     w = w.copy()
     w[bounded] = np.maximum(w[bounded], 1e-3 * (1.0 + np.abs(w).max(initial=0.0)))
     return w
-
-
-def segment_product(a: Any, share: Vector, start: Index) -> Any:
-    """sum over each pool of share_j a_j: (N, d), sparse if ``a`` is."""
-    ends = np.append(start, len(share))
-    return sp.csr_array((share, np.arange(len(share)), ends), shape=(len(start), len(share))) @ a

@@ -52,13 +52,13 @@ def test_pools_hold_each_labelling_once_and_its_column(name: str) -> None:
 
 
 def test_the_deadline_is_checked_after_some_rows_of_a_gram_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`GRAM_ROWS`: with all at once a matrix of many columns would take long after the deadline."""
+    """`ROWS`: with all at once a matrix of many columns would take long after the deadline."""
     pools = LabellingPools(INSTANCES["a kernel"]())
     checks: list[int] = []
     monkeypatch.setattr("convexstruct.deadline.check", lambda: checks.append(1))
     whole, once = pools.columns().gram, len(checks)
     assert whole is not None
-    monkeypatch.setattr(labelling_pools, "GRAM_ROWS", 1)
+    monkeypatch.setattr(labelling_pools, "ROWS", 1)
     by_row = pools.columns().gram
     assert by_row is not None
     np.testing.assert_allclose(by_row, whole, atol=ROUNDING)
@@ -86,5 +86,6 @@ def test_a_labelling_that_is_known_is_not_taken_in_again() -> None:
     wrong = 1 - problem.features.truth
     assert pools.add(wrong) == 2
     assert pools.add(wrong) == 0
-    np.testing.assert_array_equal(pools.owner, [0, 0, 1, 1])
-    assert not pools.b[[0, 2]].any()
+    columns = pools.columns()
+    np.testing.assert_array_equal(columns.owner, [0, 0, 1, 1])
+    assert not columns.b[[0, 2]].any()
