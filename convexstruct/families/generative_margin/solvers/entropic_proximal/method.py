@@ -134,10 +134,10 @@ class EntropicProximal:
             while few.smoothing > ROUGH_COST and not few.finished:
                 few.stage()
             run.adopt(few)
-            yield run.iterate(run.theta)  # the stages of all examples take far longer: a limit may end the first
+            yield run.shown(run.theta)  # the stages of all examples take far longer: a limit may end the first
             run.adopt_covariance(few)
         while not run.finished:
-            yield run.iterate(run.stage())
+            yield run.shown(run.stage())
 
 
 def _measure(problem: GenerativeMargin, natural: Vector, loss: float, expected: Expected) -> Measure:
@@ -185,7 +185,7 @@ class Run:
         layout, d = self.problem.layout, self.problem.dimension
         return np.asarray(self.x[:d] - (layout.block_logsumexp(self.x[:d]) + self.x[d:])[layout.block_of])
 
-    def iterate(self, theta: Vector) -> Iterate:
+    def shown(self, theta: Vector) -> Iterate:
         return Iterate({"theta": theta}, self.witness(), self.upper, self.bound, round(self.calls), done=self.finished)
 
     def adopt(self, few: Run) -> None:
