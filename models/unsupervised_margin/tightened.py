@@ -14,9 +14,8 @@ of all balanced labellings, by Clarabel:
 * keep_or_flip is near the least loss (0.43 of 0.50 at beta = 1, where the paper's is -10.6), because its maximum does
   not contain C or D. It needs one more semidefinite matrix, of size p1 + p2 + 1. For kappa = 2 it is (3) extended to
   chains.
-* Linear equations that tie C to D and M to D, added to `full`, do not break the symmetry of labels: they raise its
-  bound by 1%. One known label (an anchor) breaks it, and raises the bound by 12%; the bound stays far below 0 until
-  the last label is known, since it is too low by <M - CC', K> / (2 beta).
+* Known labels, added to `full`, break the symmetry of labels; the bound stays far below 0 until the last label is
+  known, since it is too low by <M - CC', K> / (2 beta).
 * A tight bound shows which labels the criterion itself prefers: those equal to the symbols. On six draws of five chains
   of length 5 (moving with probability 0.9 or 0.8, beta = 0.01) the labels read from its M were the symbols every time;
   their loss is 0.0050, while that of the true states is up to 10. No relaxation of this criterion, however tight, would
