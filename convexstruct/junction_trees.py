@@ -23,8 +23,7 @@ class JunctionTree:
     """A rooted junction tree over the variables 0 .. n - 1; made by `junction_tree`.
 
     Cliques stand root first, each after its parent. Each variable is *assigned* at the one clique that holds it and is
-    nearest to the root. Variables of a separator, and of what a clique assigns, stand last variable first: the smallest
-    index into such a table is the colexicographically smallest labelling.
+    nearest to the root. Variables of a separator, and of what a clique assigns, stand last variable first.
 
     Attributes
     ----------
@@ -69,21 +68,6 @@ class JunctionTree:
     def n_entries(self) -> int:
         """Entries of all clique tables."""
         return sum(rows * columns for rows, columns in self.shapes)
-
-    @cached_property
-    def reads_in_order(self) -> bool:
-        """Whether every clique assigns later variables than all that hang below it.
-
-        Then reading the tree from its root, the smallest of equally good labels first, yields the colexicographically
-        smallest labelling.
-        """
-        latest = [max(variables) for variables in self.assigned]
-        for c in range(self.n_cliques - 1, 0, -1):
-            if self.separators[c]:  # what an empty separator joins is independent, and may stand in any order
-                if min(self.assigned[self.parent[c]]) < latest[c]:
-                    return False
-                latest[self.parent[c]] = max(latest[self.parent[c]], latest[c])
-        return True
 
     def size(self, variables: Sequence[int]) -> int:
         """Number of joint labels of ``variables``."""

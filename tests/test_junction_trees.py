@@ -48,20 +48,6 @@ def test_a_tree_has_width_one_and_a_grid_that_of_its_short_side() -> None:
     assert 3 <= junction_tree(grid, [2] * 18).width <= 4
 
 
-def test_reading_in_order_is_claimed_only_where_later_variables_stand_above() -> None:
-    assert junction_tree(nx.path_graph(5), [2] * 5).reads_in_order
-    assert not junction_tree(nx.star_graph(3), [2] * 4).reads_in_order  # centre 0
-    assert junction_tree(nx.Graph([(0, 3), (1, 2)]), [2] * 4).reads_in_order  # two parts, interleaved
-    for graph in random_graphs():
-        tree = junction_tree(graph, [2] * len(graph))
-        below: list[set[int]] = [set() for _ in tree.parent]
-        for c in range(tree.n_cliques - 1, 0, -1):
-            if tree.separators[c]:
-                below[tree.parent[c]] |= below[c] | set(tree.assigned[c])
-        expected = all(not hang or min(here) > max(hang) for here, hang in zip(tree.assigned, below))
-        assert tree.reads_in_order == expected
-
-
 def test_a_tree_too_wide_is_refused_with_its_width() -> None:
     graph = nx.complete_graph(5)
     assert junction_tree(graph, [3] * 5, limit=243).n_entries == 243

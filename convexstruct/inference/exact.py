@@ -241,8 +241,7 @@ class TreeInference:
 class ForestInference:
     """Any graphs without a cycle; tables may differ from edge to edge.
 
-    `TreeInference` does what this recursion cannot: second best labellings, best labellings by loss, and the few
-    examples whose ties cannot be broken from the root.
+    `TreeInference` does what this recursion cannot: second best labellings and best labellings by loss.
     """
 
     features: PairwiseFeatures
@@ -266,12 +265,8 @@ class ForestInference:
 
     def best(self, node: Matrix, edge: Tensor) -> Best:
         found = levels.best(self.layout, node, edge)
-        scores, labels = self._by_example(found.scores), found.labels
-        if found.tied.any():
-            tied = np.zeros(self.features.n_examples, dtype=bool)
-            tied[self._example[found.tied]] = True
-            labels = np.where(tied[self.features.example], self._trees.best(node, edge).labels, labels)
-        return Best(scores, labels, scores)
+        scores = self._by_example(found.scores)
+        return Best(scores, found.labels, scores)
 
     def two_best(self, node: Matrix, edge: Tensor) -> tuple[Best, Best]:
         return self._trees.two_best(node, edge)

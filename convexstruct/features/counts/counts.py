@@ -61,7 +61,7 @@ class Oracle(Protocol):
     (d,)."""
 
     def best(self, theta: Vector, loss_weight: float = 1.0) -> tuple[Vector, Labels]:
-        """(max_s score_k(s) for each k (K,), a labelling that attains them (P,)). Ties: see `convexstruct.oracles`."""
+        """(max_s score_k(s) for each k (K,), a labelling that attains them (P,))."""
         ...
 
     def expected(self, theta: Vector, loss_weight: float = 1.0) -> Expected:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from convexstruct import deadline
 from convexstruct.arrays import Labels, Matrix, Vector
 from convexstruct.graphs import Chains
 from convexstruct.oracles.blocks import BLOCK, row_max
@@ -40,6 +41,7 @@ def viterbi(chains: Chains, node: Matrix, edge: Matrix) -> tuple[Vector, Labels]
     message = node.T.copy()  # chains along the last axis: operations run over long rows
     block = max(1, BLOCK // edge.size)
     for t in range(1, chains.n_steps):
+        deadline.check()
         before, begin, n = int(chains.start[t - 1]), int(chains.start[t]), int(chains.active[t])
         for low in range(0, n, block):
             some = slice(low, min(n, low + block))
@@ -138,6 +140,7 @@ def rescaled(
         alpha = np.empty_like(potential)
         scale = np.empty(chains.n_positions)
         for t in range(chains.n_steps):
+            deadline.check()
             rows = chains.rows(t)
             here, total = alpha[rows], scale[rows]
             if t:
@@ -159,6 +162,7 @@ def rescaled(
         beta[chains.last] = 1.0
         potential *= (1.0 / scale)[:, None]
         for t in range(chains.n_steps - 1, 0, -1):
+            deadline.check()
             rows = chains.rows(t)
             before = int(chains.start[t - 1])
             message = potential[rows]

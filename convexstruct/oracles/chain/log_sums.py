@@ -30,6 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from convexstruct import deadline
 from convexstruct.arrays import Matrix, Vector
 from convexstruct.graphs import Chains
 from convexstruct.oracles.chain.sums import ChainSums, pairs_of
@@ -70,6 +71,7 @@ def messages(chains: Chains, node: Matrix, edge: Matrix) -> Messages | None:
     message, share, product = node.copy(), np.empty_like(node), np.empty_like(node)
     top = np.empty(chains.n_positions)
     for t in range(chains.n_steps):
+        deadline.check()
         rows = chains.rows(t)
         here = message[rows]
         if t:
@@ -103,6 +105,7 @@ def log_messages(chains: Chains, node: Matrix, edge: Matrix, weights: Vector | N
     ends = np.exp(found.message[chains.last])
     posterior[chains.last] = ends / ends.sum(axis=1, keepdims=True)
     for t in range(chains.n_steps - 1, 0, -1):
+        deadline.check()
         rows, before = chains.rows(t), int(chains.start[t - 1])
         u = _full(np.divide(posterior[rows], found.product[rows], out=message[rows]))
         past = slice(before, before + int(chains.active[t]))

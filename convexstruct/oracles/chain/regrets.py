@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from convexstruct import deadline
 from convexstruct.arrays import Matrix, Tensor, Vector
 from convexstruct.graphs import Chains
 from convexstruct.oracles.blocks import BLOCK
@@ -55,6 +56,7 @@ def _regrets(node: Matrix, edge: Matrix, steps: list[slice]) -> tuple[Matrix, li
     regret = [np.zeros((n_labels, n_labels, 0))] * len(steps)
     future = np.zeros((n_labels, steps[-1].stop - steps[-1].start))
     for t in range(len(steps) - 1, 0, -1):
+        deadline.check()
         step = edge[:, :, None] + (node[:, steps[t]] + future)
         best = step.max(axis=1)
         step -= np.where(np.isfinite(best), best, 0.0)[:, None, :]
@@ -87,6 +89,7 @@ def _sum_regrets(
         posterior[:, columns] = alpha
     beta = np.ones_like(alpha)
     for t in range(len(steps) - 1, -1, -1):
+        deadline.check()
         n = steps[t].stop - steps[t].start
         if beta.shape[1] < n:  # chains that end here join
             beta = np.concatenate((beta, np.ones((len(top), n - beta.shape[1]))), axis=1)

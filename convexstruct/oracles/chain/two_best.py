@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from convexstruct import deadline
 from convexstruct.arrays import Index, Labels, Matrix, Vector
 from convexstruct.graphs import Chains
 from convexstruct.oracles.blocks import BLOCK
@@ -28,9 +29,8 @@ class TwoBest(NamedTuple):
 def two_best(chains: Chains, node: Matrix, edge: Matrix) -> TwoBest:
     """The largest and the second largest sum of node (P, S) and edge (S, S) scores over labellings, for each chain.
 
-    For each label of each position the two best partial labellings that end in it are kept. Ties are broken as in
-    `convexstruct.oracles`: of labellings with equal scores the one that is smaller when read from its last position to
-    its first comes first.
+    For each label of each position the two best partial labellings that end in it are kept. Of labellings with
+    equal scores the one that is smaller when read from its last position to its first comes first.
     """
     n_labels = node.shape[1]
     # into[current, 2 previous + rank]: candidates in the order in which ties are broken
@@ -41,6 +41,7 @@ def two_best(chains: Chains, node: Matrix, edge: Matrix) -> TwoBest:
     final = np.empty_like(best)
     block = max(1, BLOCK // (2 * n_labels * n_labels))
     for t in range(1, chains.n_steps):
+        deadline.check()
         n, begin = int(chains.active[t]), int(chains.start[t])
         final[n : chains.active[t - 1]] = best[n:]
         following = np.empty((n, n_labels, 2))

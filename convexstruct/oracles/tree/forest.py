@@ -10,10 +10,7 @@ recursion takes as many steps as the deepest tree has levels, whatever the numbe
 messages towards the root are logarithms, and posteriors are computed away from it as P(child | parent) P(parent): exact
 at any scale of the scores.
 
-Ties: among the best labellings the one that is smallest when read from its last node to its first. Choosing the
-smallest best label node by node, from the root down, yields that labelling if every node has a greater number than its
-descendants (`Forest.in_order`). `Best.tied` marks the other trees in which several best labellings were met; a caller
-that needs the smallest one solves those again with `convexstruct.oracles.tree.junction_tree`.
+Ties: node by node from the root down, the first of the best labels.
 """
 
 from __future__ import annotations
@@ -25,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from convexstruct import deadline
 from convexstruct.arrays import Flags, Index, Labels, Matrix, Tensor, Vector
 from convexstruct.oracles.log_sum_exp import log_sum_exp
 
@@ -52,8 +50,7 @@ class Forest:
     """A forest laid out level by level; made by `forest`.
 
     n_nodes, n_edges. roots (n_trees,): the last node of each tree, in ascending order. tree (P,): the tree of each
-    node, numbered as the roots are. levels : from the roots' children downwards. in_order (n_trees,): whether every
-    node of the tree has a greater number than all its descendants.
+    node, numbered as the roots are. levels : from the roots' children downwards.
     """
 
     n_nodes: int
@@ -61,7 +58,6 @@ class Forest:
     roots: Index
     tree: Index
     levels: tuple[Level, ...]
-    in_order: Flags
 
     @property
     def n_trees(self) -> int:
@@ -69,12 +65,10 @@ class Forest:
 
 
 class Best(NamedTuple):
-    """scores (n_trees,), labels (P,), and tied (n_trees,): trees with several best labellings, for which ``labels`` may
-    not hold the smallest."""
+    """scores (n_trees,) and labels (P,)."""
 
     scores: Vector
     labels: Labels
-    tied: Flags
 
 
 class ForestSums(NamedTuple):
@@ -97,14 +91,12 @@ def forest(n_nodes: int, edges: ArrayLike) -> Forest:
     depth = np.zeros(n_nodes, dtype=np.intp)
     found: list[list[tuple[int, int, int, bool]]] = []
     roots: list[int] = []
-    in_order: list[bool] = []
     for root in range(n_nodes - 1, -1, -1):
         if tree[root] >= 0:
             continue
         tree[root] = len(roots)
         roots.append(root)
         queue = [root]
-        ordered = True
         for u in queue:
             for v, e, forward in neighbours[u]:
                 if v == above[u]:
@@ -112,12 +104,10 @@ def forest(n_nodes: int, edges: ArrayLike) -> Forest:
                 if tree[v] >= 0:
                     raise ValueError(f"edges close a cycle through the nodes {u} and {v}, wanted a forest")
                 tree[v], above[v], depth[v] = tree[root], u, depth[u] + 1
-                ordered &= v < u
                 if len(found) < depth[v]:
                     found.append([])
                 found[depth[v] - 1].append((u, v, e, forward))
                 queue.append(v)
-        in_order.append(ordered)
     levels = []
     for entries in found:
         parent, child, edge, along = (np.array(column, dtype=np.intp) for column in zip(*sorted(entries)))
@@ -125,7 +115,7 @@ def forest(n_nodes: int, edges: ArrayLike) -> Forest:
         levels.append(Level(child, parent, edge, along.astype(bool), start, to))
     last = len(roots) - 1
     order = np.array(roots, dtype=np.intp)[::-1]
-    return Forest(n_nodes, len(pairs), order, last - tree, tuple(levels), np.array(in_order, dtype=bool)[::-1])
+    return Forest(n_nodes, len(pairs), order, last - tree, tuple(levels))
 
 
 def best(layout: Forest, node: Matrix, edge: Tensor) -> Best:
@@ -134,14 +124,10 @@ def best(layout: Forest, node: Matrix, edge: Tensor) -> Best:
     labels = np.empty(layout.n_nodes, dtype=np.int64)
     tops = belief[layout.roots]
     labels[layout.roots] = tops.argmax(axis=1)
-    scores = tops.max(axis=1)
-    choice = (tops == scores[:, None]).sum(axis=1) > 1
     for level, table in zip(layout.levels, tables):
         here = table[np.arange(len(level.child)), labels[level.parent]]
         labels[level.child] = here.argmax(axis=1)
-        several = (here == here.max(axis=1, keepdims=True)).sum(axis=1) > 1
-        choice[layout.tree[level.child[several]]] = True
-    return Best(scores, labels, choice & ~layout.in_order)
+    return Best(tops.max(axis=1), labels)
 
 
 def sum_product(layout: Forest, node: Matrix, edge: Tensor) -> ForestSums:
@@ -187,6 +173,7 @@ def _upward(layout: Forest, node: Matrix, edge: Tensor, reduce: Reduce) -> tuple
     belief = node.astype(np.float64, copy=True)
     tables: list[Tensor] = []
     for level in reversed(layout.levels):
+        deadline.check()
         table = _oriented(edge, level) + belief[level.child][:, None, :]
         message = reduce(table, axis=2)
         belief[level.to] += np.add.reduceat(message, level.start, axis=0)

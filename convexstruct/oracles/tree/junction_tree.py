@@ -8,11 +8,8 @@ One tree serves n examples that share it. A model is a list of factors (scope, t
 
 The score of a labelling is the sum over the factors. Labellings are integer arrays (n, n_variables).
 
-Ties: among the best labellings the one that is smallest when read from its last variable to its first. Where choosing
-labels clique by clique from the root down does not yield it (`JunctionTree.reads_in_order`), examples with more than
-one best labelling have their variables fixed one after the other, each to the smallest label that keeps the best score.
-That score can be compared for equality: rounded addition is monotone, so fixing a variable to its label in a best
-labelling leaves the greatest score the same to the last bit.
+Ties: clique by clique from the root down, the first of the best joint labels of what the clique assigns. Which of the
+best labellings that yields depends on the tree alone.
 """
 
 from __future__ import annotations
@@ -22,7 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from convexstruct.arrays import Flags, Index, Labels, Matrix, Tensor, Vector
+from convexstruct import deadline
+from convexstruct.arrays import Index, Labels, Matrix, Tensor, Vector
 from convexstruct.junction_trees import JunctionTree
 from convexstruct.oracles.log_sum_exp import log_sum_exp
 
@@ -56,23 +54,11 @@ def best(tree: JunctionTree, factors: Sequence[Factor], n: int) -> tuple[Vector,
     """The greatest score (n,) and a labelling that attains it (n, n_variables), of each of ``n`` examples."""
     tables, messages = upward(tree, factors, n, greatest)
     labels = np.empty((n, len(tree.cards)), dtype=np.int64)
-    tied = np.zeros(n, dtype=bool)
     rows = np.arange(n)
-    for c, (table, message) in enumerate(zip(tables, messages)):
-        at = joint(labels, tree.separators[c], tree.cards)
-        here = table[rows, at]
-        if not tree.reads_in_order:
-            tied |= (here == message[rows, at][:, None]).sum(axis=1) > 1
+    for c, table in enumerate(tables):
+        here = table[rows, joint(labels, tree.separators[c], tree.cards)]
         split(here.argmax(axis=1), tree.assigned[c], tree.cards, labels)
-    scores = messages[0][:, 0]
-    some = np.flatnonzero(tied)
-    if len(some):
-
-        def reaches(fixed: list[Factor], rows: Index, _: Labels) -> Flags:
-            return np.asarray(upward(tree, fixed, len(rows), greatest)[1][0][:, 0] == scores[some[rows]])
-
-        labels[some] = smallest(tree, [(scope, take(table, some)) for scope, table in factors], len(some), reaches)
-    return scores, labels
+    return messages[0][:, 0], labels
 
 
 def sum_product(tree: JunctionTree, factors: Sequence[Factor], n: int) -> TreeSums:
@@ -139,6 +125,7 @@ def upward(
     messages: list[Matrix] = [np.zeros((n, 1))] * tree.n_cliques
     shaped: list[Tensor] = list(tables)
     for c in range(tree.n_cliques - 1, -1, -1):
+        deadline.check()
         shaped[c] = tables[c].reshape(n, *tree.shapes[c])
         messages[c] = reduce(shaped[c])
         if c:
@@ -174,36 +161,3 @@ def split(at: Index, scope: tuple[int, ...], cards: tuple[int, ...], labels: Lab
 def take(table: Tensor, rows: Index) -> Tensor:
     """The examples ``rows`` of a factor's table; the table itself where all examples share it."""
     return table if len(table) == 1 else table[rows]
-
-
-def smallest(
-    tree: JunctionTree,
-    factors: Sequence[Factor],
-    n: int,
-    reaches: Callable[[list[Factor], Index, Labels], Flags],
-) -> Labels:
-    """For each example the colexicographically smallest labelling (n, n_variables) of a set that ``reaches`` describes:
-    from the last variable to the first, the smallest label with which a labelling of the set exists.
-
-    reaches : (factors that forbid all labellings but those with the labels fixed so far, the examples (r,) that they
-        are of, the labels fixed (r, n_variables), -1 where none is yet) -> for each example whether such a labelling is
-        in the set. It is not called for the last label of a variable, which must be right if no other is.
-    """
-    labels = np.full((n, len(tree.cards)), -1, dtype=np.int64)
-    fixed = list(factors)
-    for v in reversed(range(len(tree.cards))):
-        rows = np.arange(n)
-        for label in range(tree.cards[v]):
-            labels[rows, v] = label
-            if label == tree.cards[v] - 1:
-                break
-            only = np.full((1, tree.cards[v]), -np.inf)
-            only[0, label] = 0.0
-            tried = [*((scope, take(table, rows)) for scope, table in fixed), ((v,), only)]
-            rows = rows[~reaches(tried, rows, labels[rows])]
-            if not len(rows):
-                break
-        chosen = np.full((n, tree.cards[v]), -np.inf)
-        chosen[np.arange(n), labels[:, v]] = 0.0
-        fixed.append(((v,), chosen))
-    return labels

@@ -10,7 +10,8 @@ with T_c the clique's table with the messages of its children added, f_c its own
 variables that it assigns. Each example needs one row of each clique's table, so this takes little time beside the
 messages themselves.
 
-Factors, labellings and ties are those of `convexstruct.oracles.tree.junction_tree`.
+Factors and labellings are those of `convexstruct.oracles.tree.junction_tree`. Ties: at each clique, departing there
+before departing below it; then the first of the best joint labels.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from convexstruct.arrays import Flags, Index, Labels, Matrix, Tensor, Vector
+from convexstruct.arrays import Labels, Matrix, Tensor, Vector
 from convexstruct.junction_trees import JunctionTree
 from convexstruct.oracles.chain.two_best import TwoBest
-from convexstruct.oracles.tree.junction_tree import Factor, best, greatest, joint, smallest, split, take, upward
+from convexstruct.oracles.tree.junction_tree import Factor, best, greatest, joint, split, upward
 
 
 class _Departures(NamedTuple):
@@ -55,26 +56,16 @@ def best_other(tree: JunctionTree, factors: Sequence[Factor], given: Labels) -> 
     n = len(given)
     tables, messages = upward(tree, factors, n, greatest)
     departures = _departures(tree, factors, given, tables, messages)
-    labels, tied = _read(tree, given, tables, departures)
+    labels = _read(tree, given, tables, departures)
     alone = np.isneginf(departures.score)
     labels[alone] = given[alone]
-    some = np.flatnonzero(tied & ~alone)
-    if len(some):
-
-        def reaches(fixed: list[Factor], rows: Index, _: Labels) -> Flags:
-            tables, messages = upward(tree, fixed, len(rows), greatest)
-            reached = _departures(tree, fixed, given[some[rows]], tables, messages).score
-            return np.asarray(reached == departures.score[some[rows]])
-
-        labels[some] = smallest(tree, [(scope, take(table, some)) for scope, table in factors], len(some), reaches)
     return departures.score, labels
 
 
 def _departures(
     tree: JunctionTree, factors: Sequence[Factor], given: Labels, tables: list[Tensor], messages: list[Matrix]
 ) -> _Departures:
-    """The recursion for D, upwards; numbers are added in the same order as in `upward`, so that equal scores are equal
-    to the last bit."""
+    """The recursion for D, upwards."""
     n = len(given)
     rows = np.arange(n)
     staying = [np.zeros(n) for _ in tables]  # f_c(y) + sum of M_j(y) over the children met so far
@@ -100,24 +91,20 @@ def _departures(
     return _Departures(score, own, below)
 
 
-def _read(tree: JunctionTree, given: Labels, tables: list[Tensor], departures: _Departures) -> tuple[Labels, Flags]:
-    """A best labelling that differs from ``given``, read downwards, and whether there may be another of the same
-    score."""
+def _read(tree: JunctionTree, given: Labels, tables: list[Tensor], departures: _Departures) -> Labels:
+    """A best labelling that differs from ``given``, read downwards."""
     n = len(given)
     rows = np.arange(n)
     labels = np.empty_like(given)
-    tied = np.zeros(n, dtype=bool)
     must = [np.ones(n, dtype=bool), *(np.zeros(n, dtype=bool) for _ in tables[1:])]  # whether to depart below here
     for c, table in enumerate(tables):
         here = table[rows, joint(labels, tree.separators[c], tree.cards)]
         stay = joint(given, tree.assigned[c], tree.cards)
         ways = np.array([departures.own[c], *(value for _, value in departures.below[c])])
         way = ways.argmax(axis=0)
-        tied |= must[c] & ((ways == ways.max(axis=0)).sum(axis=0) > 1)
         here[rows[must[c]], stay[must[c]]] = -np.inf
         follow = must[c] & (way > 0)
         for k, (child, _) in enumerate(departures.below[c]):
             must[child] = follow & (way == k + 1)
-        tied |= ~follow & ((here == here.max(axis=1)[:, None]).sum(axis=1) > 1)
         split(np.where(follow, stay, here.argmax(axis=1)), tree.assigned[c], tree.cards, labels)
-    return labels, tied
+    return labels

@@ -13,8 +13,9 @@ label for each loss so far and then shifts the result by the label's own loss. O
 subtrees add up, so their messages are combined by max-convolution. The work is proportional to the number of losses L,
 and to its square on trees that branch.
 
-Score tables are those of `convexstruct.oracles.chain.chain` and `convexstruct.oracles.tree.junction_tree`. Ties: among
-the best labellings of one loss the one that is smallest when read from its last variable to its first.
+Score tables are those of `convexstruct.oracles.chain.chain` and `convexstruct.oracles.tree.junction_tree`. Ties: labels
+are read from the last position, or the root, each time the first of the best; where subtrees share a loss, the last one
+takes the least that is best.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Flags, Index, Labels, Matrix, Tensor
+from convexstruct import deadline
+from convexstruct.arrays import Index, Labels, Matrix, Tensor
 from convexstruct.graphs import Chains
 from convexstruct.junction_trees import JunctionTree
 from convexstruct.oracles.blocks import BLOCK
-from convexstruct.oracles.tree.junction_tree import Factor, aligned, joint, smallest, split, take
+from convexstruct.oracles.tree.junction_tree import Factor, aligned, joint, split
 
 #: More distinct losses than this (0 .. L counts as L + 1) raise ValueError.
 MOST_LOSSES = 4096
@@ -124,6 +126,7 @@ def _forward(chains: Chains, node: Matrix, edge: Matrix, steps: Labels, low: int
     for t in range(chains.n_steps):
         if int(chains.active[t]) <= low:
             break
+        deadline.check()
         rows = _rows(chains, t, low, high)
         n = rows.stop - rows.start
         if t:
@@ -193,8 +196,13 @@ def by_loss_on_tree(tree: JunctionTree, factors: Sequence[Factor], n: int, steps
     scores = np.full((n, most + 1), -np.inf)
     kept: list[_Counted | None] = []
     room = KEPT_NUMBERS
+
+    def count(some: Index) -> _Counted:
+        own = [(scope, table if len(table) == 1 else table[some]) for scope, table in factors]
+        return _count(tree, own, counts[some], most)
+
     for some in blocks:
-        counted = _count(tree, [(scope, take(table, some)) for scope, table in factors], counts[some], most)
+        counted = count(some)
         scores[some, : len(counted.messages[0])] = counted.messages[0][:, :, 0].T
         room -= sum(table.size for table in (*counted.tables, *counted.messages))
         kept.append(counted if room >= 0 else None)
@@ -202,9 +210,8 @@ def by_loss_on_tree(tree: JunctionTree, factors: Sequence[Factor], n: int, steps
     def read(totals: Index) -> Labels:
         labels = np.empty((n, len(cards)), dtype=np.int64)
         for some, known in zip(blocks, kept):
-            own = [(scope, take(table, some)) for scope, table in factors]
-            counted = _count(tree, own, counts[some], most) if known is None else known
-            labels[some] = _read(tree, own, counts[some], counted, totals[some])
+            counted = count(some) if known is None else known
+            labels[some] = _read(tree, counts[some], counted, totals[some])
         return labels
 
     return LossTable(scores, read)
@@ -213,13 +220,11 @@ def by_loss_on_tree(tree: JunctionTree, factors: Sequence[Factor], n: int, steps
 @dataclass(frozen=True, eq=False)
 class _Counted:
     """For each clique its factors (n, separator, assigned), its table (losses, n, separator, assigned), which includes
-    the messages of its children and its own losses, and its message (losses, n, separator). most : the greatest
-    loss."""
+    the messages of its children and its own losses, and its message (losses, n, separator)."""
 
     factors: list[Tensor]
     tables: list[Tensor]
     messages: list[Tensor]
-    most: int
 
 
 def _count(tree: JunctionTree, factors: Sequence[Factor], steps: Labels, most: int) -> _Counted:
@@ -234,6 +239,7 @@ def _count(tree: JunctionTree, factors: Sequence[Factor], steps: Labels, most: i
     messages: list[Tensor] = [np.zeros((1, n, 1))] * tree.n_cliques
     shaped: list[Tensor] = [np.zeros((1, n, 1, 1))] * tree.n_cliques
     for c in range(tree.n_cliques - 1, -1, -1):
+        deadline.check()
         flat = below[c].reshape(len(below[c]), n, *tree.shapes[c])
         shaped[c] = _raised(flat, _own_steps(tree, c, steps), most)
         messages[c] = shaped[c].max(axis=3)
@@ -243,7 +249,7 @@ def _count(tree: JunctionTree, factors: Sequence[Factor], steps: Labels, most: i
             spread = aligned(message, scope, tree.cliques[up])
             spread = spread.reshape(len(messages[c]), n, *spread.shape[1:])
             below[up] = _max_sum(below[up], spread)[: most + 1]
-    return _Counted(own, shaped, messages, most)
+    return _Counted(own, shaped, messages)
 
 
 def _own_steps(tree: JunctionTree, clique: int, steps: Labels) -> Labels:
@@ -272,17 +278,17 @@ def _max_sum(left: Tensor, right: Tensor) -> Tensor:
     total = np.full((len(left) + len(right) - 1, *first.shape[1:]), -np.inf)
     total[: len(left)] = first
     for i in range(1, len(right)):
+        deadline.check()
         part = total[i : i + len(left)]
         np.maximum(part, left + right[i], out=part)
     return total
 
 
-def _read(tree: JunctionTree, factors: list[Factor], steps: Labels, counted: _Counted, totals: Index) -> Labels:
-    """For each example the best labelling whose loss is its total; where there are several, the smallest."""
+def _read(tree: JunctionTree, steps: Labels, counted: _Counted, totals: Index) -> Labels:
+    """For each example a best labelling whose loss is its total."""
     n = len(totals)
     rows = np.arange(n)
     labels = np.empty((n, len(tree.cards)), dtype=np.int64)
-    tied = np.zeros(n, dtype=bool)
     left = [totals, *(np.zeros(n, dtype=np.intp) for _ in range(1, tree.n_cliques))]
     children: list[list[int]] = [[] for _ in range(tree.n_cliques)]
     for c in range(tree.n_cliques - 1, 0, -1):  # in the order in which `_count` adds messages
@@ -291,8 +297,6 @@ def _read(tree: JunctionTree, factors: list[Factor], steps: Labels, counted: _Co
         at = joint(labels, tree.separators[c], tree.cards)
         here = counted.tables[c][left[c], rows, at]
         chosen = here.argmax(axis=1)
-        if not tree.reads_in_order:
-            tied |= (here == here.max(axis=1)[:, None]).sum(axis=1) > 1
         split(chosen, tree.assigned[c], tree.cards, labels)
         remaining = left[c] - _own_steps(tree, c, steps)[rows, chosen]
         parts = [counted.messages[k][:, rows, joint(labels, tree.separators[k], tree.cards)] for k in children[c]]
@@ -301,34 +305,20 @@ def _read(tree: JunctionTree, factors: list[Factor], steps: Labels, counted: _Co
         for part in parts[1:]:
             sums.append(_max_sum(sums[-1], part))
         for i in range(len(parts) - 1, 0, -1):
-            share, many = _share(sums[i], parts[i], remaining)
-            tied |= many
-            left[children[c][i]] = share
-            remaining = remaining - share
+            left[children[c][i]] = _share(sums[i], parts[i], remaining)
+            remaining = remaining - left[children[c][i]]
         if parts:
             left[children[c][0]] = remaining
-    some = np.flatnonzero(tied)
-    if len(some):
-        best = counted.messages[0][totals, rows, 0]
-
-        def reaches(fixed: list[Factor], those: Index, _: Labels) -> Flags:
-            asked = some[those]
-            return np.asarray(
-                _count(tree, fixed, steps[asked], counted.most).messages[0][totals[asked], np.arange(len(asked)), 0]
-                == best[asked]
-            )
-
-        labels[some] = smallest(tree, [(scope, take(table, some)) for scope, table in factors], len(some), reaches)
     return labels
 
 
-def _share(before: Matrix, part: Matrix, total: Index) -> tuple[Index, Flags]:
-    """The loss of ``part`` (losses, n) in the best split of each ``total``, and whether another split is as good."""
+def _share(before: Matrix, part: Matrix, total: Index) -> Index:
+    """The loss of ``part`` (losses, n) in the best split of each ``total``."""
     share = np.arange(len(part))[:, None]
     rest = total - share
     inside = (rest >= 0) & (rest < len(before))
     value = np.where(inside, before[np.where(inside, rest, 0), np.arange(len(total))] + part, -np.inf)
-    return value.argmax(axis=0), (value == value.max(axis=0)).sum(axis=0) > 1
+    return np.asarray(value.argmax(axis=0))
 
 
 # -- validation --------------------------------------------------------------------------------------------------------

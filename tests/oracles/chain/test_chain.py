@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
+from convexstruct import deadline
 from convexstruct.arrays import Tensor
 from convexstruct.graphs import Chains, chains
 from convexstruct.oracles import enumeration
@@ -56,6 +57,16 @@ def batches(draw: st.DrawFn, integers: bool = False, forbid: bool = True) -> Bat
         edge[rng.random(edge.shape) < 0.3] = -np.inf
         edge[0, 0] = keep
     return Batch(layout, node, edge)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [chain.viterbi, chain.sum_product, chain.rescaled, chain_log.log_messages, chain_regrets.regret_messages, two_best],
+    ids=lambda call: call.__name__,
+)  # fmt: skip
+def test_the_deadline_acts_inside_a_pass(call: Any) -> None:
+    with deadline.within(0.0), pytest.raises(deadline.DeadlinePassed):
+        call(chains([3]), np.zeros((3, 2)), np.zeros((2, 2)))
 
 
 @given(batches(integers=True) | batches())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
+from convexstruct import deadline
+from convexstruct.arrays import Labels
 from convexstruct.junction_trees import JunctionTree, junction_tree
 from convexstruct.oracles import enumeration
 from convexstruct.oracles.tree import junction_tree as oracle
@@ -62,26 +64,48 @@ def models(draw: st.DrawFn, integers: bool = False) -> Model:
     return Model(junction_tree(graph_of(n_variables, [scope for scope, _ in factors]), cards), factors, n)
 
 
+def score(labels: Labels, cards: Sequence[int], factors: Sequence[enumeration.Factor]) -> float:
+    """The sum of the factors at one labelling; -inf where it is forbidden."""
+    return float(sum(table[tuple(labels[v] for v in scope)] for scope, table in factors))
+
+
 @given(models(integers=True) | models())
 @EXAMPLES
-def test_the_best_is_the_colexicographically_smallest_best_labelling(model: Model) -> None:
+def test_the_labelling_found_attains_the_best_score_and_is_the_same_alone_as_in_company(model: Model) -> None:
     scores, labels = oracle.best(*model)
     for k in range(model.n):
-        best, labelling = enumeration.best(*model.truth(k))
+        best, _ = enumeration.best(*model.truth(k))
         assert scores[k] == pytest.approx(best, rel=ROUNDING, abs=ROUNDING)
-        np.testing.assert_array_equal(labels[k], labelling)
+        assert score(labels[k], *model.truth(k)) == pytest.approx(best, rel=ROUNDING, abs=ROUNDING)
+        alone = [(scope, table[None]) for scope, table in model.truth(k)[1]]
+        np.testing.assert_array_equal(oracle.best(model.tree, alone, 1)[1][0], labels[k])
 
 
-def test_ties_are_broken_by_order_in_a_tree_that_cannot_be_read_in_that_order() -> None:
-    # a star whose centre comes first: below the centre hang variables that come later
+def test_ties_cost_no_second_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a star whose centre comes first, and with every labelling tied, one pass upwards is all."""
     tree = junction_tree(graph_of(4, [(0, 1), (0, 2), (0, 3)]), [2, 2, 2, 2])
-    assert not tree.reads_in_order
+    passes: list[int] = []
+    once = oracle.upward
+
+    def counted(tree: JunctionTree, *given: Any) -> Any:
+        passes.append(tree.n_cliques)
+        return once(tree, *given)
+
+    monkeypatch.setattr(oracle, "upward", counted)
     unequal = np.array([[[0.0, 1.0], [1.0, 0.0]]])  # each leaf differs from the centre
     factors: list[oracle.Factor] = [((0, leaf), unequal) for leaf in (1, 2, 3)]
-    np.testing.assert_array_equal(oracle.best(tree, factors, 2)[1], [[1, 0, 0, 0]] * 2)
-    # a reason, in the second example alone, for the other labelling
-    factors.append(((1,), np.array([[0.0, 0.0], [0.0, 0.5]])))
-    np.testing.assert_array_equal(oracle.best(tree, factors, 2)[1], [[1, 0, 0, 0], [0, 1, 1, 1]])
+    for given_factors, value in ((factors, 3.0), ([], 0.0)):
+        scores, labels = oracle.best(tree, given_factors, 2)
+        np.testing.assert_array_equal(scores, [value] * 2)
+        assert score(labels[0], tree.cards, [(scope, table[0]) for scope, table in given_factors]) == value
+    assert len(passes) == 2
+
+
+def test_the_deadline_acts_inside_a_pass() -> None:
+    tree = junction_tree(graph_of(3, [(0, 1), (1, 2)]), [2, 2, 2])
+    for call in (oracle.best, oracle.sum_product, two_best):
+        with deadline.within(0.0), pytest.raises(deadline.DeadlinePassed):
+            call(tree, [], 1)
 
 
 @given(models(integers=True) | models())
