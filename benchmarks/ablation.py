@@ -3,9 +3,10 @@
     python benchmarks/ablation.py [--only STUDY ...] [--mechanism NAME ...] [--repeats 1] [--seconds 20] [--json FILE]
 
 Each family has a file beside this one, `ablation_<family>.py`, with one list, ``STUDIES``, and so have the oracles that
-families share. A `Study` names instances and a solver; its mechanisms say how each is switched off: by other options of
-the solver, by other values of names in a module or class, or both. A study has several instances of one kind, each from
-its own seed, because a single run is partly chance; their figures are added. Time is process CPU time, the best of the
+families share. A `Study` names instances and a solver; its mechanisms say how each is switched off: by other `options`
+of the solver, by other `numbers` of a module, whose comments there say what they are, or by another function in place
+of one. A study has several instances of one kind, each from its own seed (`seeds`), because a single run is partly
+chance; their figures are added. Time is process CPU time, the best of the
 repeats, and counts only if the certificate meets the gap wanted. Ratios are to the solver as it is: 1.2 says that
 without the mechanism it takes 20% longer. A mechanism that changes neither time nor rounds nor oracle calls by
 `MATTERS` in any study shown is named at the end, and so is one without which every study is faster: either should be
@@ -24,7 +25,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 if not __package__:  # run as a script: the checkout is not on the path, only this directory is
@@ -49,6 +52,27 @@ class Mechanism:
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
     patches: Mapping[str, Any] = field(default_factory=dict)
+
+
+def numbers(module: ModuleType, **tried: Sequence[Any]) -> tuple[Mechanism, ...]:
+    """A mechanism for each value that is ``tried`` of a number with a name in ``module``: one at which it has no
+    effect, or one that shows whether more or less of it would do as well."""
+    stem = module.__name__.rpartition(".")[2]
+    return tuple(
+        Mechanism(f"{stem}.{name} = {value}", patches={f"{module.__name__}:{name}": value})
+        for name, values in tried.items()
+        for value in values
+    )
+
+
+def options(**tried: Sequence[Any]) -> tuple[Mechanism, ...]:
+    """The same of the solver's options."""
+    return tuple(Mechanism(f"{name} = {value}", {name: value}) for name, values in tried.items() for value in values)
+
+
+def seeds(make: Callable[..., Any], *sizes: Any, n: int = 3, **more: Any) -> list[Callable[[], Any]]:
+    """``make`` of these sizes with seed=1, 2, ..., n."""
+    return [partial(make, *sizes, seed=seed, **more) for seed in range(1, n + 1)]
 
 
 @dataclass(frozen=True)

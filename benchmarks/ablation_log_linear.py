@@ -4,9 +4,8 @@ inference, or by how far its end is from stationary; the rounds of such a study 
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import convexstruct as cs
-from benchmarks.ablation import Mechanism, Oracle, Study
+from benchmarks.ablation import Mechanism, Oracle, Study, numbers, options, seeds
 from convexstruct import datasets
 from convexstruct.core.iterate import Iterate
 from convexstruct.families.log_linear import (
@@ -29,16 +28,15 @@ from convexstruct.families.log_linear import (
     MarkovRandomField,
     coherent,
 )
+from convexstruct.families.log_linear.solvers import (
+    averaged_sgd,
+    descent,
+    double_loop,
+    expectation_maximisation,
+    importance_sampling,
+    lbfgs,
+)
 from convexstruct.features.graphs.factors import tabular_factors
-
-SOLVERS = "convexstruct.families.log_linear.solvers"
-DESCENT, SOLVER, SGD = f"{SOLVERS}.descent", f"{SOLVERS}.lbfgs", f"{SOLVERS}.averaged_sgd"
-MAXIMISATION, SAMPLING = f"{SOLVERS}.expectation_maximisation", f"{SOLVERS}.importance_sampling"
-
-
-def _each(make: Callable[..., Any], *sizes: int, instances: int = 3, **options: Any) -> list[Callable[[], Any]]:
-    """``make`` from the seeds 1, 2, ..."""
-    return [functools.partial(make, *sizes, seed, **options) for seed in range(1, instances + 1)]
 
 
 def _chain(chains: int, length: int, labels: int, features: int, seed: int, **options: Any) -> ConditionalRandomField:
@@ -123,85 +121,38 @@ def _to_stationarity(solver: Any) -> Oracle:
     return Oracle(call, calls=1)
 
 
-PAIRS = (
-    Mechanism("six pairs (one)", {"memory": 1}),
-    Mechanism("six pairs (twenty)", {"memory": 20}),
-)
-DIAGONAL = (
-    *PAIRS,
-    Mechanism("diagonal metric", {"metric": "scalar"}),
-    Mechanism("diagonal renewed (RENEWAL_ROUNDS)", patches={f"{SOLVER}:RENEWAL_ROUNDS": (0, 10**9)}),
-)
-SCALAR = (
-    *PAIRS,
-    Mechanism("scalar metric where features are coherent", {"metric": "diagonal"}),
-)
-TABLES = (
-    Mechanism("twenty pairs (six)", {"memory": 6}),
-    Mechanism("scalar metric of tables", {"metric": "diagonal"}),
-)
-MANY = (Mechanism("many weights' pairs in single precision (SINGLE_FROM)", patches={f"{SOLVER}:SINGLE_FROM": 10**9}),)
-FREE = (Mechanism("no look for a missing maximum", patches={f"{SOLVER}:separated": lambda problem, here: ""}),)
-BOUNDED = (
-    Mechanism("bounds only near the end (BOUNDED_BELOW)", patches={f"{DESCENT}:BOUNDED_BELOW": math.inf}),
-    Mechanism("bounds sooner (BOUNDED_BELOW)", patches={f"{DESCENT}:BOUNDED_BELOW": 1.0}),
-)
-COHERENT = (
-    Mechanism("scalar metric (COHERENT_EIGENVALUE)", patches={f"{SOLVER}:COHERENT_EIGENVALUE": math.inf}),
-    Mechanism("diagonal metric (COHERENT_EIGENVALUE)", patches={f"{SOLVER}:COHERENT_EIGENVALUE": 0.0}),
-    Mechanism("power method (POWER_STEPS)", patches={f"{SOLVER}:POWER_STEPS": 1}),
-)
-STEPS = (
-    Mechanism("choice of gamma_0 (POWERS)", patches={f"{SGD}:POWERS": (0,)}),
-    Mechanism("gamma_0 by several steps (SAMPLED_BATCHES)", patches={f"{SGD}:SAMPLED_BATCHES": 1}),
-    Mechanism("gamma_0 by more steps (SAMPLED_BATCHES)", patches={f"{SGD}:SAMPLED_BATCHES": 3}),
-)
-ROUGH = (
-    Mechanism("M steps that end early (GRADIENT_FALL)", patches={f"{MAXIMISATION}:GRADIENT_FALL": 0.0}),
-    Mechanism("M steps not too accurate (GRADIENT_FALL)", patches={f"{MAXIMISATION}:GRADIENT_FALL": 0.1}),
-)
-
-
-def _ends(place: str, below: float, above: float) -> tuple[Mechanism, ...]:
-    return (
-        Mechanism("end before rounding (STATIONARY)", patches={f"{place}:STATIONARY": 0.0}),
-        Mechanism("end sooner (STATIONARY)", patches={f"{place}:STATIONARY": below}),
-        Mechanism("end no sooner (STATIONARY)", patches={f"{place}:STATIONARY": above}),
-    )
-
+DIAGONAL = (*options(memory=(1, 20), metric=("scalar",)), *numbers(lbfgs, RENEWAL_ROUNDS=((0, 10**9),)))
+SCALAR = options(memory=(1, 20), metric=("diagonal",))
+TABLES = options(memory=(6,), metric=("diagonal",))
+MANY = numbers(lbfgs, SINGLE_FROM=(10**9,))
+FREE = (Mechanism("no look for a missing maximum", patches={f"{lbfgs.__name__}:separated": lambda *_: ""}),)
+BOUNDED = numbers(descent, BOUNDED_BELOW=(math.inf, 1.0))
+COHERENT = numbers(lbfgs, COHERENT_EIGENVALUE=(math.inf, 0.0), POWER_STEPS=(1,))
+STEPS = numbers(averaged_sgd, POWERS=((0,),), SAMPLED_BATCHES=(1, 3))
+ROUGH = numbers(expectation_maximisation, GRADIENT_FALL=(0.0, 0.1))
+LOOP_ENDS = numbers(double_loop, STATIONARY=(0.0, 1e-11, 1e-9))
+SAMPLING_ENDS = numbers(importance_sampling, STATIONARY=(0.0, 1e-7, 1e-5))
 
 STUDIES = [
-    Study("crf, independent features", _each(_chain, 60, 20, 8, 30, beta=1.0), LBFGS(), 1e-6, DIAGONAL),
-    Study("crf, coherent features", _each(_window, 60, 20, 6, 300, beta=0.1), LBFGS(metric="scalar"), 1e-6, SCALAR),
+    Study("crf, independent features", seeds(_chain, 60, 20, 8, 30, beta=1.0), LBFGS(), 1e-6, DIAGONAL),
+    Study("crf, coherent features", seeds(_window, 60, 20, 6, 300, beta=0.1), LBFGS(metric="scalar"), 1e-6, SCALAR),
+    Study("crf, many weights", seeds(_window, 200, 20, 20, 4000, beta=0.1, n=1), LBFGS(metric="scalar"), 1e-3, MANY),
+    Study("crf, zeros", seeds(_chain, 60, 20, 8, 30, beta=1.0, l1=1.0), LBFGS(), 1e-6, DIAGONAL),
+    Study("crf, no penalty", seeds(_chain, 200, 10, 3, 5), LBFGS(), 1e-6, (*DIAGONAL, *FREE)),
+    Study("mrf, grid", seeds(_grid, 5, 300, beta=1.0), LBFGS(20, "scalar"), 1e-6, TABLES),
+    Study("mrf, no penalty", seeds(_grid, 4, 300), LBFGS(), 1e-6, BOUNDED),
+    Study("crf, metric, independent features", seeds(_chain, 60, 20, 8, 30, beta=1.0), Chosen(), 1e-6, COHERENT),
+    Study("crf, metric, coherent features", seeds(_window, 60, 20, 6, 300, beta=0.1), Chosen(), 1e-6, COHERENT),
+    Study("crf, averaged SGD", seeds(_chain, 200, 10, 4, 15, n=2, beta=1.0), AveragedSGD(batch=4), 0.1, STEPS),
     Study(
-        "crf, many weights",
-        _each(_window, 200, 20, 20, 4000, beta=0.1, instances=1),
-        LBFGS(metric="scalar"),
-        1e-3,
-        MANY,
+        "hidden, EM", seeds(_partly, 20, 8, 4, 5, lam=1e-3), _to_stationarity(ExpectationMaximisation()), 1e-4, ROUGH
     ),
-    Study("crf, zeros", _each(_chain, 60, 20, 8, 30, beta=1.0, l1=1.0), LBFGS(), 1e-6, DIAGONAL),
-    Study("crf, no penalty", _each(_chain, 200, 10, 3, 5), LBFGS(), 1e-6, (*DIAGONAL, *FREE)),
-    Study("mrf, grid", _each(_grid, 5, 300, beta=1.0), LBFGS(20, "scalar"), 1e-6, TABLES),
-    Study("mrf, no penalty", _each(_grid, 4, 300), LBFGS(), 1e-6, BOUNDED),
-    Study("crf, metric, independent features", _each(_chain, 60, 20, 8, 30, beta=1.0), Chosen(), 1e-6, COHERENT),
-    Study("crf, metric, coherent features", _each(_window, 60, 20, 6, 300, beta=0.1), Chosen(), 1e-6, COHERENT),
-    Study("crf, averaged SGD", _each(_chain, 200, 10, 4, 15, instances=2, beta=1.0), AveragedSGD(batch=4), 0.1, STEPS),
-    Study(
-        "hidden, EM", _each(_partly, 20, 8, 4, 5, lam=1e-3), _to_stationarity(ExpectationMaximisation()), 1e-4, ROUGH
-    ),
-    Study(
-        "mrf, tree, double loop",
-        _each(_tree, 3, 300, lam=0.1),
-        _by_inference(DoubleLoop()),
-        1e-8,
-        _ends(f"{SOLVERS}.double_loop", 1e-11, 1e-9),
-    ),
+    Study("mrf, tree, double loop", seeds(_tree, 3, 300, lam=0.1), _by_inference(DoubleLoop()), 1e-8, LOOP_ENDS),
     Study(
         "mrf, importance sampling",
-        _each(_grid, 4, 300, lam=0.1),
+        seeds(_grid, 4, 300, lam=0.1),
         _by_inference(ImportanceSampling()),
         1e-2,
-        _ends(SAMPLING, 1e-7, 1e-5),
+        SAMPLING_ENDS,
     ),
 ]

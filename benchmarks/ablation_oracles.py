@@ -7,38 +7,42 @@ as their bounds say, more trees give a lower bound on ln Z, damping lets belief 
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import networkx as nx
 import numpy as np
 
 import convexstruct as cs
-from benchmarks.ablation import Mechanism, Oracle, Study
+from benchmarks.ablation import Mechanism, Oracle, Study, numbers
 from benchmarks.hidden_markov import drawn
 from convexstruct import datasets
 from convexstruct.arrays import Labels, Matrix, Tensor
 from convexstruct.families.log_linear import ConditionalRandomField
+from convexstruct.features.graphs import magnitudes
 from convexstruct.features.graphs.factors import tabular_factors
 from convexstruct.graphs import Chains, chains
-from convexstruct.inference import baum_welch
+from convexstruct.inference import baum_welch, gibbs
 from convexstruct.inference.gibbs import Gibbs
 from convexstruct.inference.hidden_markov import HiddenMarkovModels, Observations
 from convexstruct.junction_trees import junction_tree
-from convexstruct.oracles.chain import chain, enclosure, two_best
+from convexstruct.oracles.chain import (
+    chain,
+    enclosure,
+    log_sums,
+    long_viterbi,
+    pieces,
+    probabilities,
+    regrets,
+    two_best,
+    two_labels,
+)
 from convexstruct.oracles.loopy import belief_propagation, minimum_cut, tree_reweighted
 from convexstruct.oracles.loopy.pairwise import Pairwise, pairwise
 from convexstruct.oracles.tree import loss_counter
 
-CHAIN, REGRETS = "convexstruct.oracles.chain.chain", "convexstruct.oracles.chain.regrets"
-LOGS, ENCLOSURE = "convexstruct.oracles.chain.log_sums", "convexstruct.oracles.chain.enclosure"
-PIECES, LONG = "convexstruct.oracles.chain.pieces", "convexstruct.oracles.chain.long_viterbi"
-PASSES, TWO_LABELS = "convexstruct.oracles.chain.probabilities", "convexstruct.oracles.chain.two_labels"
-COUNTER, SECOND = "convexstruct.oracles.tree.loss_counter", "convexstruct.oracles.chain.two_best"
-MAGNITUDES = "convexstruct.features.graphs.magnitudes"
-CUT, GIBBS = "convexstruct.oracles.loopy.minimum_cut", "convexstruct.inference.gibbs"
 #: More than any count or size.
 NEVER = 10**12
 
@@ -89,33 +93,27 @@ def _of_one_step(laid: Any, alpha: Matrix, message: Matrix, weights: Any) -> Mat
 
 
 def _some_chains(*sizes: tuple[int, int, int], **options: Any) -> list[Callable[[], Any]]:
-    return [functools.partial(_chain, *each, **options) for each in sizes]
+    return [partial(_chain, *each, **options) for each in sizes]
 
 
 SIZES = ((1000, 20, 2), (1000, 20, 8), (300, 20, 26), (100, 20, 50), (3, 3000, 8))
+CHAIN = chain.__name__
 SUMS = (
-    Mechanism("narrower edge scores (EVENING_SWEEPS)", patches={f"{CHAIN}:EVENING_SWEEPS": 0}),
-    Mechanism("sweeps after the first (EVENING_SWEEPS)", patches={f"{CHAIN}:EVENING_SWEEPS": 1}),
+    *numbers(chain, EVENING_SWEEPS=(0, 1)),
     Mechanism("log messages by products", patches={f"{CHAIN}:log_messages": lambda *_: None}),
     Mechanism("rescaled messages", patches={f"{CHAIN}:rescaled": lambda *_: None}),
     Mechanism(
         "one product for several steps",
-        patches={f"{CHAIN}:pairs_of": _of_one_step, f"{LOGS}:pairs_of": _of_one_step},
+        patches={f"{each.__name__}:pairs_of": _of_one_step for each in (chain, log_sums)},
     ),
 )
-FORBIDDEN = (
-    Mechanism("terms left out (NEGLIGIBLE)", patches={f"{REGRETS}:NEGLIGIBLE": math.inf}),
-    Mechanism("several chains at once (LEAST_CHAINS)", patches={f"{REGRETS}:LEAST_CHAINS": 1}),
+FORBIDDEN = numbers(regrets, NEGLIGIBLE=(math.inf,), LEAST_CHAINS=(1,))
+BEST = tuple(
+    Mechanism(f"BLOCK = {size}", patches={f"{each.__name__}:BLOCK": size for each in (chain, two_best)})
+    for size in (NEVER, 1 << 13)
 )
-BEST = (
-    Mechanism("blocks in cache (BLOCK)", patches={f"{CHAIN}:BLOCK": NEVER, f"{SECOND}:BLOCK": NEVER}),
-    Mechanism("large blocks (BLOCK)", patches={f"{CHAIN}:BLOCK": 1 << 13, f"{SECOND}:BLOCK": 1 << 13}),
-)
-ENTROPY = (
-    Mechanism("matrix products (WIDEST_RANGE)", patches={f"{ENCLOSURE}:WIDEST_RANGE": -1.0}),
-    Mechanism("term by term where errors are large", patches={f"{ENCLOSURE}:ROUNDING": math.inf}),
-)
-NEAR = (Mechanism("rescaled messages", patches={f"{ENCLOSURE}:DROPPED_GAIN": -1.0}),)
+ENTROPY = numbers(enclosure, WIDEST_RANGE=(-1.0,), ROUNDING=(math.inf,))
+NEAR = numbers(enclosure, DROPPED_GAIN=(-1.0,))
 
 
 # -- hidden Markov models ----------------------------------------------------------------------------------------------
@@ -156,34 +154,20 @@ def _decode(instance: Any) -> tuple[int, float]:
 
 def _models(stay: float = 0.0, blur: float = 0.0) -> list[Callable[[], Any]]:
     sizes = ((10, 10_000, 2), (10, 10_000, 3), (10, 10_000, 10), (10, 5000, 26), (100, 1000, 8), (3, 1000, 8))
-    return [functools.partial(_model, *each, stay, blur) for each in sizes]
+    return [partial(_model, *each, stay, blur) for each in sizes]
 
 
-CUT_CHAINS = (
-    Mechanism("chains in pieces (STEPS_SHARE)", patches={f"{PIECES}:STEPS_SHARE": 0.0}),
-    Mechanism("only where it saves much (STEPS_SHARE)", patches={f"{PIECES}:STEPS_SHARE": 0.999}),
-    Mechanism("short pieces (SHORTEST_PIECE)", patches={f"{PIECES}:SHORTEST_PIECE": 256}),
-    Mechanism("not too short ones (SHORTEST_PIECE)", patches={f"{PIECES}:SHORTEST_PIECE": 16}),
-    Mechanism("long rows (NUMBERS_A_STEP)", patches={f"{PIECES}:NUMBERS_A_STEP": 2048}),
-)
+CUT_CHAINS = numbers(pieces, STEPS_SHARE=(0.0, 0.999), SHORTEST_PIECE=(16, 256), NUMBERS_A_STEP=(2048,))
 STEP = (
     *CUT_CHAINS,
-    Mechanism("rounds after the second (MOST_ROUNDS)", patches={f"{PASSES}:MOST_ROUNDS": 2}),
-    Mechanism("no more after a poor one (SHARE_LEFT)", patches={f"{PASSES}:SHARE_LEFT": math.inf}),
-    Mechanism("rounds that end early (STEPS_BETWEEN)", patches={f"{PASSES}:STEPS_BETWEEN": NEVER}),
-    Mechanism("comparisons at some steps (STEPS_BETWEEN)", patches={f"{PASSES}:STEPS_BETWEEN": 1}),
+    *numbers(probabilities, MOST_ROUNDS=(2,), SHARE_LEFT=(math.inf,), STEPS_BETWEEN=(1, NEVER)),
 )
 DECODE = (
     *CUT_CHAINS,
-    Mechanism("two labels by clipped maps", patches={f"{TWO_LABELS}:viterbi": lambda *_: None}),
-    Mechanism("messages computed again", patches={f"{LONG}:_mend_messages": lambda *_: False}),
-    Mechanism("pieces after the first (MOST_PIECES)", patches={f"{LONG}:MOST_PIECES": 1}),
-    Mechanism("no more after a few (MOST_PIECES)", patches={f"{LONG}:MOST_PIECES": NEVER}),
-    Mechanism("no more early on (EARLY_POSITIONS)", patches={f"{LONG}:EARLY_POSITIONS": NEVER}),
-    Mechanism("patience (EARLY_POSITIONS)", patches={f"{LONG}:EARLY_POSITIONS": 8}),
-    Mechanism("most may disagree (DISAGREEING_SHARE)", patches={f"{LONG}:DISAGREEING_SHARE": 0.0}),
-    Mechanism("matrices of the pieces (STEP_NUMBERS)", patches={f"{LONG}:STEP_NUMBERS": 0}),
-    Mechanism("whole chains (STEP_NUMBERS)", patches={f"{LONG}:STEP_NUMBERS": NEVER}),
+    Mechanism("two labels by clipped maps", patches={f"{two_labels.__name__}:viterbi": lambda *_: None}),
+    Mechanism("messages computed again", patches={f"{long_viterbi.__name__}:_mend_messages": lambda *_: False}),
+    *numbers(long_viterbi, MOST_PIECES=(1, NEVER), EARLY_POSITIONS=(8, NEVER), DISAGREEING_SHARE=(0.0,)),
+    *numbers(long_viterbi, STEP_NUMBERS=(0, NEVER)),
 )
 
 
@@ -221,18 +205,14 @@ def _count_on_tree(instance: Any) -> tuple[int, float]:
     return 1, math.nan
 
 
-KEPT = Mechanism("messages kept for reading (KEPT_NUMBERS)", patches={f"{COUNTER}:KEPT_NUMBERS": 0})
-COUNT = (KEPT, Mechanism("large blocks (BLOCK)", patches={f"{COUNTER}:BLOCK": 1 << 13}))
-ON_TREE = (
-    KEPT,
-    Mechanism("larger blocks (TREE_BLOCK)", patches={f"{COUNTER}:TREE_BLOCK": 1 << 17}),
-    Mechanism("blocks (TREE_BLOCK)", patches={f"{COUNTER}:TREE_BLOCK": 1 << 25}),
-)
+KEPT = numbers(loss_counter, KEPT_NUMBERS=(0,))
+COUNT = (*KEPT, *numbers(loss_counter, BLOCK=(1 << 13,)))
+ON_TREE = (*KEPT, *numbers(loss_counter, TREE_BLOCK=(1 << 17, 1 << 25)))
 TREES: list[Callable[[], Any]] = [
-    functools.partial(_tree, nx.balanced_tree(2, 3), 300, 5),
-    functools.partial(_tree, nx.balanced_tree(2, 4), 100, 13),
-    functools.partial(_tree, nx.path_graph(20), 50, 26),
-    functools.partial(_tree, nx.grid_2d_graph(4, 4), 100, 3),
+    partial(_tree, nx.balanced_tree(2, 3), 300, 5),
+    partial(_tree, nx.balanced_tree(2, 4), 100, 13),
+    partial(_tree, nx.path_graph(20), 50, 26),
+    partial(_tree, nx.grid_2d_graph(4, 4), 100, 3),
 ]
 
 
@@ -319,29 +299,15 @@ def _sweep(instance: Any) -> tuple[int, float]:
 
 
 FLOWS = (
-    Mechanism("flow near the maximum first (GRADIENT_FROM)", patches={f"{CUT}:GRADIENT_FROM": NEVER}),
-    Mechanism("more than few gradient steps (GRADIENT_STEPS)", patches={f"{CUT}:GRADIENT_STEPS": 6}),
-    Mechanism("few gradient steps (GRADIENT_STEPS)", patches={f"{CUT}:GRADIENT_STEPS": 100}),
-    Mechanism("nodes between source and sink only", patches={f"{CUT}:_more_flow": _whole_graph}),
+    *numbers(minimum_cut, GRADIENT_FROM=(NEVER,), GRADIENT_STEPS=(6, 100)),
+    Mechanism("nodes between source and sink only", patches={f"{minimum_cut.__name__}:_more_flow": _whole_graph}),
 )
-BELIEFS = "convexstruct.oracles.loopy.belief_propagation"
-DAMPED = (
-    Mechanism("damping (DAMPING)", patches={f"{BELIEFS}:DAMPING": 0.0}),
-    Mechanism("little damping (DAMPING)", patches={f"{BELIEFS}:DAMPING": 0.9}),
-)
-SEVERAL = (
-    Mechanism("several trees (LEAST_TREES)", patches={"convexstruct.oracles.loopy.tree_reweighted:LEAST_TREES": 1}),
-)
-SAMPLES = (
-    Mechanism("blocks in cache (BLOCK)", patches={f"{GIBBS}:BLOCK": 1 << 23}),
-    Mechanism("large blocks (BLOCK)", patches={f"{GIBBS}:BLOCK": 1 << 10}),
-)
-EVEN = (
-    Mechanism("scales for uneven features (EVEN_RATIO)", patches={f"{MAGNITUDES}:EVEN_RATIO": math.inf}),
-    Mechanism("one scale for even features (EVEN_RATIO)", patches={f"{MAGNITUDES}:EVEN_RATIO": 0.0}),
-)
+DAMPED = numbers(belief_propagation, DAMPING=(0.0, 0.9))
+SEVERAL = numbers(tree_reweighted, LEAST_TREES=(1,))
+SAMPLES = numbers(gibbs, BLOCK=(1 << 10, 1 << 23))
+EVEN = numbers(magnitudes, EVEN_RATIO=(0.0, math.inf))
 FIELDS: list[Callable[[], Any]] = [
-    functools.partial(_field, graph, labels, weight)
+    partial(_field, graph, labels, weight)
     for graph in (nx.grid_2d_graph(10, 10), nx.cycle_graph(9))
     for labels in (2, 8)
     for weight in (0.5, 1.5)
@@ -369,28 +335,28 @@ STUDIES = [
     ),
     Study(
         "oracles, decode, two kinds",
-        [functools.partial(_two_kinds, *each) for each in ((10, 10_000, 2), (10, 10_000, 5), (20, 20_000, 3))],
+        [partial(_two_kinds, *each) for each in ((10, 10_000, 2), (10, 10_000, 5), (20, 20_000, 3))],
         Oracle(_decode, 3),
         0.0,
         DECODE,
     ),
     Study(
         "oracles, decode, slow, few states",
-        [functools.partial(_model, *each, 0.999, 0.9) for each in ((10, 10_000, 2), (10, 10_000, 3), (1, 10_000, 10))],
+        [partial(_model, *each, 0.999, 0.9) for each in ((10, 10_000, 2), (10, 10_000, 3), (1, 10_000, 10))],
         Oracle(_decode, 3),
         0.0,
         DECODE,
     ),
     Study(
         "oracles, EM, short",
-        [functools.partial(_model, *each) for each in ((100, 100, 2), (10, 150, 8), (10, 300, 26), (1, 500, 3))],
+        [partial(_model, *each) for each in ((100, 100, 2), (10, 150, 8), (10, 300, 26), (1, 500, 3))],
         Oracle(_step),
         0.0,
         STEP,
     ),
     Study(
         "oracles, by loss",
-        [functools.partial(_counted, *each) for each in ((1000, 20, 3), (1000, 20, 8), (300, 20, 26), (10, 300, 5))],
+        [partial(_counted, *each) for each in ((1000, 20, 3), (1000, 20, 8), (300, 20, 26), (10, 300, 5))],
         Oracle(_count),
         0.0,
         COUNT,
@@ -398,7 +364,7 @@ STUDIES = [
     Study("oracles, by loss, trees", TREES, Oracle(_count_on_tree), 0.0, ON_TREE),
     Study(
         "oracles, cuts",
-        [functools.partial(_potts, *each) for each in ((100, 2.0), (200, 1.0), (400, 1.0), (700, 1.0))],
+        [partial(_potts, *each) for each in ((100, 2.0), (200, 1.0), (400, 1.0), (700, 1.0))],
         Oracle(_cut, 2),
         0.0,
         FLOWS,
@@ -406,7 +372,7 @@ STUDIES = [
     *(
         Study(
             f"oracles, {name} features",
-            [functools.partial(_scaled, 200, common, scale) for common in (1.0, 3.0) for scale in scales],
+            [partial(_scaled, 200, common, scale) for common in (1.0, 3.0) for scale in scales],
             Oracle(_fit, 2),
             1e-6,
             EVEN,
@@ -417,10 +383,7 @@ STUDIES = [
     Study("oracles, trees", FIELDS, Oracle(_bound, 2), 1.0, SEVERAL),
     Study(
         "oracles, Gibbs",
-        [
-            functools.partial(_grid_samples, *each)
-            for each in ((10, 2, 5000), (30, 2, 300), (30, 5, 300), (10, 13, 1000))
-        ],
+        [partial(_grid_samples, *each) for each in ((10, 2, 5000), (30, 2, 300), (30, 5, 300), (10, 13, 1000))],
         Oracle(_sweep, 3),
         0.0,
         SAMPLES,

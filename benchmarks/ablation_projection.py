@@ -7,22 +7,21 @@ of the ascent are gradient steps, summed over its blocks.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import networkx as nx
 import numpy as np
 
-from benchmarks.ablation import Mechanism, Study
+from benchmarks.ablation import Mechanism, Study, numbers, options
 from benchmarks.projection import Workload
 from convexstruct.arrays import Flags, Tensor, Vector
 from convexstruct.families.projection import BoxProjection, BreakpointSearch, MarginalAscent, MarginalProjection
-from convexstruct.oracles.polytope import local_polytope
+from convexstruct.oracles.box import projection
+from convexstruct.oracles.polytope import clique_tables, local_polytope
 from convexstruct.tolerances import HIGH
 
-SEARCH = "convexstruct.oracles.box.projection"
-ASCENT, BLOCKS = "convexstruct.oracles.polytope.local_polytope", "convexstruct.oracles.polytope.clique_tables"
 #: More than any number of entries.
 ALL = 10**9
 
@@ -72,43 +71,40 @@ def _cold(
     return _evaluate(layout, m, weights, xi, local_polytope.unknown(layout.structure), slack)
 
 
+ASCENT = local_polytope.__name__
 MECHANISMS = (
-    Mechanism("start from a sample", patches={f"{SEARCH}:_Box.likely": lambda *_: 0.0}),
-    Mechanism("sample of the sample (SMALLEST_SAMPLE)", patches={f"{SEARCH}:SMALLEST_SAMPLE": 1 << 15}),
-    Mechanism("blocks in cache (BLOCK)", patches={f"{SEARCH}:BLOCK": ALL}),
-    Mechanism("Newton's steps before halving (NEWTON_STEPS)", patches={f"{SEARCH}:NEWTON_STEPS": -1}),
+    Mechanism("start from a sample", patches={f"{projection.__name__}:_Box.likely": lambda *_: 0.0}),
+    *numbers(projection, SMALLEST_SAMPLE=(1 << 15,), BLOCK=(ALL,), NEWTON_STEPS=(-1,)),
 )
-FAR = (*MECHANISMS, Mechanism("shifted m (MOST_SHIFTS)", patches={f"{SEARCH}:MOST_SHIFTS": 0}))
+FAR = (*MECHANISMS, *numbers(projection, MOST_SHIFTS=(0,)))
 TABLES = (
     Mechanism("diagonal metric", patches={f"{ASCENT}:_active": _even}),
     Mechanism("shorter steps where D is curved", patches={f"{ASCENT}:_curvature": lambda *a: np.zeros(a[-1])}),
     Mechanism("momentum", patches={f"{ASCENT}:_pushed": lambda momentum, _: (np.zeros_like(momentum), momentum)}),
     Mechanism("momentum 0 against the gradient", patches={f"{ASCENT}:_pushed": _no_restart}),
     Mechanism("thresholds of the round before", patches={f"{ASCENT}:evaluate": _cold}),
-    Mechanism("rough sums at first (EARLY_ACCURACY)", patches={f"{ASCENT}:EARLY_ACCURACY": 0.0}),
-    Mechanism("sums short of rounding (SUM_ACCURACY)", patches={f"{ASCENT}:SUM_ACCURACY": 0.0}),
-    Mechanism("bounds after few steps (steps)", {"steps": 100}),
-    Mechanism("bounds after several steps (steps)", {"steps": 4}),
+    *numbers(local_polytope, EARLY_ACCURACY=(0.0,), SUM_ACCURACY=(0.0,)),
+    *options(steps=(4, 100)),
 )
-CACHE = (Mechanism("blocks in cache (BLOCK)", patches={f"{BLOCKS}:BLOCK": ALL}),)
+CACHE = numbers(clique_tables, BLOCK=(ALL,))
 CHAINS: list[Callable[[], Any]] = [
-    *(functools.partial(_chains, n, 8, s) for n, s in ((200, 2), (60, 10), (20, 26), (5, 50))),
-    *(functools.partial(_chains, 30, 8, 8, kind) for kind in ("ties", "sparse", "forbidden", "weighted", "edges")),
-    functools.partial(_chains, 4, 200, 5),
+    *(partial(_chains, n, 8, s) for n, s in ((200, 2), (60, 10), (20, 26), (5, 50))),
+    *(partial(_chains, 30, 8, 8, kind) for kind in ("ties", "sparse", "forbidden", "weighted", "edges")),
+    partial(_chains, 4, 200, 5),
 ]
 GRAPHS: list[Callable[[], Any]] = [
-    *(functools.partial(_graph, nx.grid_2d_graph(a, a), s) for a, s in ((12, 2), (8, 5), (5, 20), (4, 50))),
-    *(functools.partial(_graph, nx.gnm_random_graph(n, m, seed=3), 4) for n, m in ((60, 90), (15, 90))),
+    *(partial(_graph, nx.grid_2d_graph(a, a), s) for a, s in ((12, 2), (8, 5), (5, 20), (4, 50))),
+    *(partial(_graph, nx.gnm_random_graph(n, m, seed=3), 4) for n, m in ((60, 90), (15, 90))),
     *(
-        functools.partial(_graph, nx.gnm_random_graph(30, 60, seed=3), 4, kind)
+        partial(_graph, nx.gnm_random_graph(30, 60, seed=3), 4, kind)
         for kind in ("ties", "sparse", "forbidden", "weighted", "triples")
     ),
-    functools.partial(_graph, nx.star_graph(30), 4),
-    functools.partial(_graph, nx.complete_graph(10), 2),
+    partial(_graph, nx.star_graph(30), 4),
+    partial(_graph, nx.complete_graph(10), 2),
 ]
 EXTREME: list[Callable[[], Any]] = [
-    functools.partial(make, spread=spread)
-    for make in (functools.partial(_chains, 20, 8, 8), functools.partial(_graph, nx.grid_2d_graph(6, 6), 3))
+    partial(make, spread=spread)
+    for make in (partial(_chains, 20, 8, 8), partial(_graph, nx.grid_2d_graph(6, 6), 3))
     for spread in (0.0, 1e-8, 1e8)
 ]
 KINDS = ("simplex", "capped", "bias", "weighted")
@@ -119,7 +115,7 @@ STUDIES = [
         for n in (10_000, 100_000, 1_000_000)
     ),
     Study("box-10000000", [Workload("bias", 10_000_000).box], BreakpointSearch(), HIGH.gap, MECHANISMS),
-    Study("box-far", [functools.partial(_offset, 100_000)], BreakpointSearch(), HIGH.gap, FAR),
+    Study("box-far", [partial(_offset, 100_000)], BreakpointSearch(), HIGH.gap, FAR),
     Study("tables, many chains", [Workload("chains", 600).chains], MarginalAscent(), 1e-4, CACHE),
     Study("tables, chains", CHAINS, MarginalAscent(), 1e-6, TABLES),
     Study("tables, graphs", GRAPHS, MarginalAscent(), 1e-6, TABLES),

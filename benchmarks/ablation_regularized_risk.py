@@ -6,6 +6,7 @@ scikit-learn, left out if that is not installed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,74 +14,52 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from benchmarks.ablation import Mechanism, Study
+from benchmarks.ablation import Mechanism, Study, numbers, options, seeds
 from benchmarks.regularized_risk import CLASSES, DENSE, DIGITS, LOSSES, REAL, SPARSE, STRENGTHS, Workload
 from convexstruct.datasets.real.sources import available
 from convexstruct.families.regularized_risk import RegularizedRisk, SemismoothNewton
+from convexstruct.families.regularized_risk.solvers.semismooth_newton import (
+    cells,
+    direction,
+    groups,
+    line_search,
+    proximal_point,
+    proximal_step,
+    row_space,
+    smoothed_risk,
+)
 from convexstruct.tolerances import HIGH
 
-NEWTON = "convexstruct.families.regularized_risk.solvers.semismooth_newton.direction"
-STEP = "convexstruct.families.regularized_risk.solvers.semismooth_newton.proximal_step"
-SEARCH = "convexstruct.families.regularized_risk.solvers.semismooth_newton.line_search"
-METHOD = "convexstruct.families.regularized_risk.solvers.semismooth_newton.proximal_point"
-GROUPS = "convexstruct.families.regularized_risk.solvers.semismooth_newton.groups"
-CELLS = "convexstruct.families.regularized_risk.solvers.semismooth_newton.cells"
-ROWS = "convexstruct.families.regularized_risk.solvers.semismooth_newton.row_space"
-RISK = "convexstruct.families.regularized_risk.solvers.semismooth_newton.smoothed_risk"
-
-MECHANISMS = (
-    Mechanism("groups held (moving)", {"moving": 1e-9}),
-    Mechanism("conjugate gradients", patches={f"{NEWTON}:_step_work": lambda *_: float("inf")}),
-    Mechanism("Newton's matrices", patches={f"{NEWTON}:_matrix_work": lambda *_, **__: float("inf")}),
-    Mechanism("Woodbury's formula (ROWS_SHARE)", patches={f"{NEWTON}:ROWS_SHARE": 0.0}),
-    Mechanism("products of matrices count less (DENSE_PRODUCT)", patches={f"{NEWTON}:DENSE_PRODUCT": 1.0}),
-    Mechanism("diagonal preconditioner", patches={f"{NEWTON}:_diagonal": lambda X, weight: 0.0 * X.shape[1]}),
-    Mechanism("blocks of outputs (LARGEST_BLOCK)", patches={f"{GROUPS}:LARGEST_BLOCK": 0}),
-    Mechanism("one block for all outputs (SHARED_BLOCK)", patches={f"{GROUPS}:SHARED_BLOCK": 2.0}),
-    Mechanism(
-        "rows of cells copied (CELLS_SHARE)", patches={f"{CELLS}:CELLS_SHARE": 0.0, f"{NEWTON}:CELLS_SHARE": 0.0}
-    ),
-    Mechanism("tau by one example's lift (TAU_LIFTS)", patches={f"{METHOD}:TAU_LIFTS": 0.0}),
-    Mechanism("tau falls less after many steps (EASY_STEPS)", patches={f"{STEP}:EASY_STEPS": 1e9}),
-    Mechanism("wider tau in a long first proximal step (WIDENINGS)", patches={f"{METHOD}:WIDENINGS": 0}),
-    Mechanism("row space (MOST_ROWS)", patches={f"{ROWS}:MOST_ROWS": 0}),
-    Mechanism("no row space where few steps suffice (LEAST_LIFT)", patches={f"{METHOD}:LEAST_LIFT": 0.0}),
-    Mechanism("wider tau after row space (ROWS_TAU)", patches={f"{METHOD}:ROWS_TAU": 0.0}),
-    Mechanism("A of few pieces written out (WRITTEN_OUT)", patches={f"{RISK}:WRITTEN_OUT": 0}),
-    Mechanism("stretched point", patches={f"{METHOD}:STRETCH": 0.0}),
-)
-
-
-def _levels(name: str, module: str, said: str, *values: float) -> tuple[Mechanism, ...]:
-    """Other values of a number, of which some switch its mechanism off."""
-    return tuple(Mechanism(f"{said} ({name} = {value:g})", patches={f"{module}:{name}": value}) for value in values)
-
-
-#: Numbers that weigh one end against another: at a third of the value, three times it, or where the number has no
+#: Numbers that weigh one end against another are tried at a third of the value, three times it, and where they have no
 #: effect (a part's gap need not fall, a search ends anywhere, sparse entries are as cheap as others, NumPy's calls take
 #: no time).
-LEVELS = (
-    *_levels("HELD_FALL", METHOD, "a part's gap falls as far", 0.07, 0.6, 1.0),
-    *_levels("SLOPE_FALL", SEARCH, "searches as near", 0.03, 0.3, 0.9),
-    *_levels("RESIDUAL_FALL", NEWTON, "residuals fall as far", 0.01, 0.03, 0.3),
-    *_levels("SPARSE_ENTRY", NEWTON, "sparse entries cost as much", 1.0, 15.0),
-    *_levels("STEP_WORK", NEWTON, "a step costs as much", 0.0, 3e4, 3e5, 1e6),
-    *_levels("WIDE", ROWS, "row space of as many features", 1.2, 6),
-    *_levels("ROWS_GAP", METHOD, "gap of row space", 1e-8, 1e-6, 1e-4),
+MECHANISMS = (
+    *options(moving=(1e-9,)),
+    Mechanism("conjugate gradients", patches={f"{direction.__name__}:_step_work": lambda *_: math.inf}),
+    Mechanism("Newton's matrices", patches={f"{direction.__name__}:_matrix_work": lambda *_, **__: math.inf}),
+    Mechanism("diagonal preconditioner", patches={f"{direction.__name__}:_diagonal": lambda X, _: 0.0 * X.shape[1]}),
+    Mechanism(
+        "rows of cells copied (CELLS_SHARE)",
+        patches={f"{each.__name__}:CELLS_SHARE": 0.0 for each in (cells, direction)},
+    ),
+    *numbers(direction, ROWS_SHARE=(0.0,), DENSE_PRODUCT=(1.0,), RESIDUAL_FALL=(0.01, 0.03, 0.3)),
+    *numbers(direction, SPARSE_ENTRY=(1.0, 15.0), STEP_WORK=(0.0, 3e4, 3e5, 1e6)),
+    *numbers(groups, LARGEST_BLOCK=(0,), SHARED_BLOCK=(2.0,)),
+    *numbers(proximal_point, TAU_LIFTS=(0.0,), WIDENINGS=(0,), LEAST_LIFT=(0.0,), ROWS_TAU=(0.0,), STRETCH=(0.0,)),
+    *numbers(proximal_point, HELD_FALL=(0.07, 0.6, 1.0), ROWS_GAP=(1e-8, 1e-6, 1e-4)),
+    *numbers(proximal_step, EASY_STEPS=(1e9,)),
+    *numbers(row_space, MOST_ROWS=(0,), WIDE=(1.2, 6)),
+    *numbers(smoothed_risk, WRITTEN_OUT=(0,)),
+    *numbers(line_search, SLOPE_FALL=(0.03, 0.3, 0.9)),
 )
-
 #: The width of the first proximal step, where Newton's steps with a narrow one are many; and few free pieces.
 WIDTHS = (
-    Mechanism("first tau as wide", {"first": 0.3}),
-    Mechanism("wider tau in a long first proximal step (WIDENINGS)", patches={f"{METHOD}:WIDENINGS": 0}),
-    *_levels("WIDENINGS", METHOD, "as many times wider", 1, 9),
-    *_levels("MANY_STEPS", METHOD, "wider after as many steps", 3, 12),
-    *_levels("WIDER", METHOD, "as much wider", 2.0, 10.0),
-    *_levels("OUTPUTS_SHARE", NEWTON, "Woodbury's formula of outputs for as many pieces", 0.0, 0.25, 1.0),
+    *options(first=(0.3,)),
+    *numbers(proximal_point, WIDENINGS=(0, 1, 9), MANY_STEPS=(3, 12), WIDER=(2.0, 10.0)),
+    *numbers(direction, OUTPUTS_SHARE=(0.0, 0.25, 1.0)),
 )
-
 #: The most steps of conjugate gradients, reached only where these take long.
-LONG_DIRECTIONS = _levels("GRADIENT_STEPS", NEWTON, "conjugate gradients take as many steps", 80, 750)
+LONG_DIRECTIONS = numbers(direction, GRADIENT_STEPS=(80, 750))
 
 
 #: More features than examples; the last, sparse, has no row space.
@@ -115,9 +94,7 @@ def _unequal(n: int, d: int, classes: int, lam: float, seed: int) -> Regularized
 
 
 def _study(name: str, workloads: Sequence[Workload]) -> Study:
-    return Study(
-        f"risk, {name}", [workload.build for workload in workloads], SemismoothNewton(), HIGH.gap, MECHANISMS + LEVELS
-    )
+    return Study(f"risk, {name}", [workload.build for workload in workloads], SemismoothNewton(), HIGH.gap, MECHANISMS)
 
 
 def _a9a_is_here() -> bool:
@@ -139,11 +116,11 @@ STUDIES = [
         [partial(_separable, 500, 100, C, seed) for C in (1e5, 1e7, 1e9) for seed in (1, 2)],
         SemismoothNewton(),
         HIGH.gap,
-        MECHANISMS + LEVELS,
+        MECHANISMS,
     ),
     Study(
         "risk, features of unequal lengths",
-        [partial(_unequal, 400, 300, 3, 1e-5, seed) for seed in (1, 2, 3)],
+        seeds(_unequal, 400, 300, 3, 1e-5),
         SemismoothNewton(),
         HIGH.gap,
         LONG_DIRECTIONS,

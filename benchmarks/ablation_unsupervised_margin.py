@@ -6,25 +6,22 @@ The seeds differ from that of the benchmark.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from benchmarks.ablation import Mechanism, Oracle, Study
+from benchmarks.ablation import Mechanism, Oracle, Study, numbers, options
 from benchmarks.unsupervised_margin import GAP, Workload
 from convexstruct.arrays import Matrix, Vector
 from convexstruct.core.certificates import relative_gap
 from convexstruct.families.unsupervised_margin import LowRank, ReducedADMM, UnsupervisedMargin
+from convexstruct.families.unsupervised_margin.solvers import alternating, diagonal, low_rank, reduced_admm, splitting
 from convexstruct.families.unsupervised_margin.solvers.alternating import quadratic_half, semidefinite_half
 from convexstruct.families.unsupervised_margin.solvers.diagonal import best_diagonal
 from convexstruct.tolerances import HIGH
-
-HOME = "convexstruct.families.unsupervised_margin.solvers"
-FACTORS, SPLITTING, ADMM = f"{HOME}.low_rank", f"{HOME}.splitting", f"{HOME}.reduced_admm"
-DIAGONAL, ALTERNATING = f"{HOME}.diagonal", f"{HOME}.alternating"
 
 
 def _some(sequences: int, length: int, labels: int = 2) -> list[Callable[[], Any]]:
@@ -88,58 +85,36 @@ def _as_found(splitting: Any, point: Any) -> Any:
 
 
 BOUNDS = (
-    Mechanism("polishing before the repair", patches={f"{SPLITTING}:Splitting.polished": _as_found}),
-    Mechanism("many steps of polishing (POLISHING)", patches={f"{SPLITTING}:POLISHING": 3}),
-    Mechanism("few steps of polishing (POLISHING)", patches={f"{SPLITTING}:POLISHING": 30}),
+    Mechanism("polishing before the repair", patches={f"{splitting.__name__}:Splitting.polished": _as_found}),
+    *numbers(splitting, POLISHING=(3, 30)),
     Mechanism(
         "best diagonal (best_diagonal)",
-        patches={f"{SPLITTING}:best_diagonal": _given, f"{FACTORS}:best_diagonal": _given},
+        patches={f"{each.__name__}:best_diagonal": _given for each in (splitting, low_rank)},
     ),
 )
 OF_FACTORS = (
     *BOUNDS,
-    Mechanism("penalty that is changed (PENALTY_FACTOR)", patches={f"{FACTORS}:PENALTY_FACTOR": 1.0}),
-    Mechanism("penalty that is raised (VIOLATION_FALL)", patches={f"{FACTORS}:VIOLATION_FALL": math.inf}),
-    Mechanism("sharper stages (GRADIENT_FACTOR)", patches={f"{FACTORS}:GRADIENT_FACTOR": 1.0}),
-    Mechanism("columns beside the square root (EXTRA_COLUMNS)", patches={f"{FACTORS}:EXTRA_COLUMNS": 0}),
-    Mechanism("L-BFGS (one pair kept)", {"memory": 1}),
-    Mechanism("ADMM going on (ROWS_A_STAGE)", patches={f"{FACTORS}:ROWS_A_STAGE": 1e-6}),
-    Mechanism("patience by rows (ROWS_A_STAGE)", patches={f"{FACTORS}:ROWS_A_STAGE": 1e6}),
-    Mechanism("ADMM's high penalty (ADMM_PENALTY)", patches={f"{FACTORS}:ADMM_PENALTY": 3.0}),
-    Mechanism("ADMM's penalty not higher (ADMM_PENALTY)", patches={f"{FACTORS}:ADMM_PENALTY": 45.0}),
-    Mechanism("bounds that are compared (BOUND_RATIO)", patches={f"{FACTORS}:BOUND_RATIO": math.inf}),
+    *options(memory=(1,)),
+    *numbers(low_rank, PENALTY_FACTOR=(1.0,), VIOLATION_FALL=(math.inf,), GRADIENT_FACTOR=(1.0,), EXTRA_COLUMNS=(0,)),
+    *numbers(low_rank, ROWS_A_STAGE=(1e-6, 1e6), ADMM_PENALTY=(3.0, 45.0), BOUND_RATIO=(math.inf,)),
 )
 OF_ADMM = (
     *BOUNDS,
-    Mechanism("Anderson acceleration", {"memory": 0}),
-    Mechanism("over-relaxation", {"relaxation": 1.0}),
-    Mechanism("penalty that is changed", {"changes": 0}),
-    Mechanism("a combination every fifth step only", {"every": 1}),
-    Mechanism("bounds that are compared (BOUND_RATIO)", patches={f"{ADMM}:BOUND_RATIO": math.inf}),
-    Mechanism("no change where they are near (BOUND_RATIO)", patches={f"{ADMM}:BOUND_RATIO": 1.0}),
+    *options(memory=(0,), relaxation=(1.0,), changes=(0,), every=(1,)),
+    *numbers(reduced_admm, BOUND_RATIO=(1.0, math.inf)),
 )
-OF_DIAGONAL = (
-    Mechanism("fast fall of t (BARRIER_FALL)", patches={f"{DIAGONAL}:BARRIER_FALL": 0.5}),
-    Mechanism("last t (LAST_BARRIER)", patches={f"{DIAGONAL}:LAST_BARRIER": 1e-7}),
-    Mechanism("last t no smaller (LAST_BARRIER)", patches={f"{DIAGONAL}:LAST_BARRIER": 1e-10}),
-    Mechanism("start well inside (LEAST_EIGENVALUE)", patches={f"{DIAGONAL}:LEAST_EIGENVALUE": 1e-8}),
-    Mechanism("start not deeper inside (LEAST_EIGENVALUE)", patches={f"{DIAGONAL}:LEAST_EIGENVALUE": 0.1}),
-)
+OF_DIAGONAL = numbers(diagonal, BARRIER_FALL=(0.5,), LAST_BARRIER=(1e-10, 1e-7), LEAST_EIGENVALUE=(1e-8, 0.1))
 OF_HALVES = (
-    Mechanism("small penalty (PENALTY)", patches={f"{ALTERNATING}:PENALTY": 1.0}),
-    Mechanism("penalty not smaller (PENALTY)", patches={f"{ALTERNATING}:PENALTY": 0.1}),
-    Mechanism("over-relaxation (RELAXATION)", patches={f"{ALTERNATING}:RELAXATION": 1.0}),
-    Mechanism("bounds after many steps (STEPS)", patches={f"{ALTERNATING}:STEPS": 5, f"{ALTERNATING}:BRACKETS": 2000}),
-    Mechanism("bounds after few steps (STEPS)", patches={f"{ALTERNATING}:STEPS": 500}),
+    *numbers(alternating, PENALTY=(0.1, 1.0), RELAXATION=(1.0,), STEPS=(500,)),
+    Mechanism(
+        "bounds after many steps (STEPS)",
+        patches={f"{alternating.__name__}:STEPS": 5, f"{alternating.__name__}:BRACKETS": 2000},
+    ),
 )
-OF_ASCENT = (
-    Mechanism("several sweeps (SWEEPS)", patches={f"{ALTERNATING}:SWEEPS": 1}),
-    Mechanism("more than a few sweeps (SWEEPS)", patches={f"{ALTERNATING}:SWEEPS": 2}),
-    Mechanism("few sweeps (SWEEPS)", patches={f"{ALTERNATING}:SWEEPS": 15}),
-)
-DIAGONALS = [functools.partial(_diagonal, 30, 5, off, seed) for off in (1e-3, 1.0) for seed in (1, 2)]
-HALVES = [functools.partial(_half, n, beta, 0.3, 1) for n in (6, 20) for beta in (0.01, 0.5, 50.0)]
-RELATIONS = [functools.partial(_relation, n, beta, seed) for n in (20, 100) for beta in (0.5, 50.0) for seed in (1, 2)]
+OF_ASCENT = numbers(alternating, SWEEPS=(1, 2, 15))
+DIAGONALS = [partial(_diagonal, 30, 5, off, seed) for off in (1e-3, 1.0) for seed in (1, 2)]
+HALVES = [partial(_half, n, beta, 0.3, 1) for n in (6, 20) for beta in (0.01, 0.5, 50.0)]
+RELATIONS = [partial(_relation, n, beta, seed) for n in (20, 100) for beta in (0.5, 50.0) for seed in (1, 2)]
 
 STUDIES = [
     Study("factors-80", _some(10, 8), LowRank(), GAP, OF_FACTORS),
