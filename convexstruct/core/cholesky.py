@@ -1,7 +1,9 @@
 """Solving with a symmetric matrix that should be positive definite, but may not be because of rounding or estimation.
 
-Where Cholesky's factorisation fails, a multiple of the mean of the diagonal is added to the diagonal, ten times as much
-at each failure, until it succeeds. A Newton step computed so is shorter, but still a descent direction.
+Where Cholesky's factorisation fails, a multiple of each entry of the diagonal is added to it, ten times as much at each
+failure, until it succeeds. A Newton step computed so is shorter, but still a descent direction. So the result does not
+depend on the units of the variables: with a ridge in proportion to the largest entry, a variable in units of 1e-9 would
+fix all others. A far smaller multiple of the diagonal's mean is added too, for entries that are too small or 0.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from convexstruct.arrays import Matrix, Vector
 #: Matrices of more rows than `LARGE` are factored in blocks of `BLOCK` rows, and the deadline is checked before each
 #: block: a matrix of ten thousand rows takes half a minute, one of its blocks about a second.
 LARGE, BLOCK = 2000, 256
-#: The ridges that are tried, as powers of ten times the mean of the diagonal.
+#: The ridges that are tried, as powers of ten times the diagonal; of its mean times the square of the power.
 RIDGES = range(-14, 3)
 
 
@@ -29,12 +31,13 @@ def solver(matrix: Matrix) -> Callable[[Vector], Vector]:
     Only the lower triangle is read; the diagonal of ``matrix`` is changed in place where a ridge is needed.
     """
     diagonal = np.arange(len(matrix))
-    mean = float(np.abs(matrix[diagonal, diagonal]).sum()) / max(len(matrix), 1)
+    sizes = np.abs(matrix[diagonal, diagonal])
+    mean = float(sizes.sum()) / max(len(matrix), 1)
     for power in RIDGES:
         try:
             factor, lower = _factored(matrix)
         except scipy.linalg.LinAlgError:
-            matrix[diagonal, diagonal] += 10.0**power * mean
+            matrix[diagonal, diagonal] += 10.0**power * (sizes + 10.0**power * mean)
             continue
         return lambda right: np.asarray(lapack.dpotrs(factor, right, lower=lower)[0]).reshape(right.shape)
     return lambda right: np.full(right.shape, np.nan)

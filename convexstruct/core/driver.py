@@ -27,7 +27,7 @@ import numpy as np
 from convexstruct.core.best_points import BestPoints, Certified
 from convexstruct.core.certificates import Certificate, Problem, check_problem, least_unit, relative_gap
 from convexstruct.core.iterate import Iterate, Solver
-from convexstruct.core.judgement import judged
+from convexstruct.core.judgement import judged, remaining
 from convexstruct.core.progress import Progress, reporter
 from convexstruct.core.registry import check_family, choose, family_of
 from convexstruct.core.solution import Solution, Status
@@ -206,6 +206,8 @@ class _Run:
             message = "; ".join(part for part in (said, message) if part)
         if certificate.assumes:
             message = "; ".join(part for part in (message, f"the upper bound assumes {certificate.assumes}") if part)
+        if status is not Status.OPTIMAL and not message:
+            message = remaining(certificate, points.wanted)
         return Solution(found.point, found.dual_point, certificate, status, self.trace, self.name, message)
 
 

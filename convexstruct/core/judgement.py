@@ -1,4 +1,4 @@
-"""The status of a run that ended by itself, as its certificate has it: `judged`."""
+"""The status of a run that ended by itself, as its certificate has it: `judged`; and what it leaves: `remaining`."""
 
 from __future__ import annotations
 
@@ -44,6 +44,15 @@ def judged(
     if claimed is None:
         return Status.STALLED, ""
     return Status.INACCURATE, f"claimed {claimed[0]:.10g} <= optimum <= {claimed[1]:.10g}"
+
+
+def remaining(certificate: Certificate, wanted: Profile) -> str:
+    """One sentence on how far the certificate is from the accuracy wanted."""
+    if not math.isfinite(certificate.primal):
+        return "no finite upper bound is known"
+    if not math.isfinite(certificate.lower_bound):
+        return "no lower bound is known"
+    return f"the relative gap is {certificate.gap:.1e}, the gap wanted is {wanted.gap:.0e}"
 
 
 def _lost(certificate: Certificate, wanted: Profile) -> str:

@@ -48,3 +48,14 @@ def test_a_singular_matrix_gets_a_small_ridge(large: int, monkeypatch: pytest.Mo
 
 def test_what_is_not_finite_gives_nan() -> None:
     assert np.isnan(solver(np.full((3, 3), np.nan))(np.ones(3))).all()
+
+
+def test_the_ridge_of_a_singular_matrix_leaves_variables_of_other_units_alone() -> None:
+    """A ridge in proportion to the mean of the diagonal, here 7e17, would leave 1e-4 of the last variable."""
+    matrix, units = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), np.array([1e9, 1e9, 1.0])
+    solution = solver(matrix * units[:, None] * units)(np.array([1e9, 1e9, 1.0]))
+    np.testing.assert_allclose(matrix @ (units * solution), np.ones(3), rtol=1e-6)
+
+
+def test_a_diagonal_of_zeros_has_a_ridge_too() -> None:
+    assert np.isfinite(solver(np.array([[1.0, 0.0], [0.0, 0.0]]))(np.ones(2))).all()

@@ -247,6 +247,11 @@ def finish(
         added = pools.add(found.labels, found.violation > 0)
         inner, end = solved.primal - solved.bound, EXACT_GAP * magnitude(problem, best)
         exhausted = added == 0 and (inner <= end or inner > tolerance)  # solved, or as well as rounding allows
-        yield Iterate({"w": w}, witness, found.value, solved.bound, calls, done=exhausted)
+        message = ""
+        if exhausted and inner > end:
+            message = f"rounding ends the quadratic program over the labellings found at a gap of {inner:.1e}"
+            if isinstance(problem, StructuredSVM):
+                message += f"; {problem.rounding_reason({}, None)}"
+        yield Iterate({"w": w}, witness, found.value, solved.bound, calls, done=exhausted, message=message)
         if exhausted:
             return

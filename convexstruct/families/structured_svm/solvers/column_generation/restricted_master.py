@@ -36,6 +36,8 @@ STEP_SHARE = 0.9
 #: `LEAST_STEP`, it is too near to the boundary, and one with ten times that is tried, up to the mean itself.
 #: Without it some problems stall, and others take twice the Newton steps.
 NEAR, LEAST_STEP = 1e-3, 0.1
+#: The most weights for which the system of size d is tried where the Gram matrix has failed: a second a step.
+WIDEST = 2000
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,11 +181,27 @@ def solve_pools(
 ) -> PoolSolution:
     """The optimum of the restricted problem, to an absolute gap of ``tolerance`` where rounding allows.
 
+    Where entries of w differ much in their units, one feature near 1 and another near 1e9, products with the Gram
+    matrix lose all but the largest; the system of size d does not. It is solved where the Gram matrix has failed.
+
     Parameters
     ----------
     columns : the pools. ceiling : (N,) c. lam : positive. w : (d,) to start from.
     nonnegative : (d,) entries of w that must be >= 0, or None.
     """
+    found = _solved(columns, ceiling, lam, w, tolerance, nonnegative)
+    if columns.gram is None or found.primal - found.bound <= tolerance or len(w) > WIDEST:
+        return found
+    other = _solved(replace(columns, gram=None), ceiling, lam, found.w, tolerance, nonnegative)
+    w, primal = min((found.w, found.primal), (other.w, other.primal), key=lambda pair: pair[1])
+    alpha, bound = max((found.alpha, found.bound), (other.alpha, other.bound), key=lambda pair: pair[1])
+    return PoolSolution(w, alpha, primal, bound, found.steps + other.steps)
+
+
+def _solved(
+    columns: PoolColumns, ceiling: Vector, lam: float, w: Vector, tolerance: float, nonnegative: Flags | None
+) -> PoolSolution:
+    """`solve_pools`, by one of the two systems."""
     a, b, owner = columns.a, columns.b, columns.owner
     start = np.searchsorted(owner, np.arange(len(ceiling))).astype(np.intp)
     bounded = np.flatnonzero(np.zeros(len(w), dtype=bool) if nonnegative is None else nonnegative)
@@ -194,10 +212,12 @@ def solve_pools(
     since, least = 0, np.inf
     while since <= PATIENCE:
         deadline.check()
-        psi = np.asarray(a.T @ at.alpha)
+        # feasible: the rounding of a step moves the sums of multipliers, the more the larger the features
+        alpha = at.alpha * np.minimum(1.0, ceiling / np.add.reduceat(at.alpha, start))[owner]
+        psi = np.asarray(a.T @ alpha)
         psi[bounded] = np.maximum(psi[bounded], 0.0)
         primal = 0.5 * lam * float(at.w @ at.w) + float(ceiling @ np.maximum.reduceat(b - a @ at.w, start))
-        bound = float(b @ at.alpha) - 0.5 / lam * float(psi @ psi)
+        bound = float(b @ alpha) - 0.5 / lam * float(psi @ psi)
         if not (np.isfinite(primal) and np.isfinite(bound)):
             break
         complement = float(at.alpha @ at.s) + float(at.z @ at.w[bounded])
@@ -206,7 +226,7 @@ def solve_pools(
         if primal < best.primal:
             best = replace(best, w=at.w, primal=primal)
         if bound > best.bound:
-            best = replace(best, alpha=at.alpha, bound=bound)
+            best = replace(best, alpha=alpha, bound=bound)
         best = replace(best, steps=best.steps + 1)
         if best.primal - best.bound <= tolerance:
             break
@@ -217,8 +237,7 @@ def solve_pools(
         else:
             slack *= 10.0
             at = _near(columns, ceiling, w, start, bounded, slack)
-    total = np.maximum(np.add.reduceat(best.alpha, start), 1e-300)
-    return replace(best, alpha=best.alpha * np.minimum(1.0, ceiling / total)[owner])
+    return best
 
 
 def _near(columns: PoolColumns, ceiling: Vector, w: Vector, start: Index, bounded: Index, slack: float) -> _State:

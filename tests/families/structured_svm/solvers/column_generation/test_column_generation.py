@@ -194,3 +194,38 @@ def test_pools_that_grow_too_large_are_handed_to_the_ascent(monkeypatch: pytest.
         assert solution.status is Status.OPTIMAL
         assert solution.lower_bound - HIGH.gap * value <= value <= solution.primal + HIGH.gap * value
         assert max(bounds) <= value * (1 + HIGH.gap)
+
+
+#: Offset and factor of a feature: a time stamp, another unit, a year, and one that is nearly 0.
+UNITS = {"stamp": (1.7e9, 60.0), "unit": (0.0, 1e8), "year": (2000.0, 1.0), "small": (0.0, 1e-8)}
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_feature_of_another_size_does_not_stop_it(unit: str) -> None:
+    """Rows of two labels with a bias, where one feature of three has another unit."""
+    rng = np.random.default_rng(900)
+    x, z, noise = rng.normal(size=(3, 150))
+    offset, factor = UNITS[unit]
+    rows, labels = np.column_stack((np.ones(150), offset + factor * x, z)), (x + 0.5 * z + noise > 0).astype(int)
+    problem = StructuredSVM.read(list(rows[:, None]), list(labels[:, None]), 2, C=1.0)
+    assert solve(problem, max_iterations=100).status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("size", [1e-8, 1e-4, 1e4, 1e6, 1e8])
+def test_features_of_every_size_are_solved(size: float) -> None:
+    data = random_chains(4, 5, 3, 6, seed=0)
+    problem = StructuredSVM.read(size * data.node_features, data.labels_each, 3, C=1.0)
+    assert solve(problem, max_iterations=100).status is Status.OPTIMAL
+
+
+def test_where_a_gram_matrix_alone_is_solved_with_large_features_stop_it_with_a_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`WIDEST` of the restricted_master."""
+    data = random_chains(4, 5, 3, 6, seed=0)
+    problem = StructuredSVM.read(1e8 * data.node_features, data.labels_each, 3, C=1.0)
+    monkeypatch.setattr(restricted_master, "WIDEST", 0)
+    solution = solve(problem, max_iterations=100)
+    assert solution.status is Status.STALLED
+    assert "rounding ends the quadratic program" in solution.message
+    assert "node feature" in solution.message
