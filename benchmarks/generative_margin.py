@@ -1,6 +1,6 @@
 """Workload `generative_margin`: the fast default, the paper's algorithm and CVXPY in one run.
 
-    python benchmarks/generative_margin.py [--quick] [--only NAME ...] [--seconds LIMIT] [--json FILE] [--plot FILE.png]
+    python benchmarks/generative_margin.py [--quick] [--only NAME ...] [--seconds LIMIT] [--json FILE]
 
 Every run is a fresh process with one thread, so its peak memory is its own. A time is the moment at which the bounds
 first met within a gap; it counts only if `certify`, asked at the end, confirms the bounds. Goals are
@@ -40,9 +40,9 @@ from benchmarks.measure import (
     options,
     watched,
 )
-from benchmarks.tables import draw_growth, gap_rows, gap_table, growth_rows, new_table, shown
+from benchmarks.tables import gap_rows, gap_table, new_table, run_growth, shown
 
-# NumPy, matplotlib and the package are imported where they are needed: see `benchmarks.measure`.
+# NumPy and the package are imported where they are needed: see `benchmarks.measure`.
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -306,35 +306,10 @@ def run_compact(session: Session, ladder: Sequence[int], console: Console) -> No
         console.print(f"{solver}: practical up to {sequences} sequences; {stopped.get(solver, 'more were not tried')}")
 
 
-def grown(what: str, size: int) -> Workload:
-    """The default workload with one of its sizes changed."""
-    sizes = {"sequences": 100, "states": 10, "length": 50} | {what: size}
-    return Workload(sizes["sequences"], sizes["length"], sizes["states"])
-
-
-def run_growth(session: Session, growth: Mapping[str, Sequence[int]], console: Console, plot: Path | None) -> None:
-    """The fast default where one of sequences, states, length grows and the others stay at 100, 10, 50."""
-    head = ["what grows", "to", *(f"{gap:.0e}" for gap in GAPS[:3]), "peak MiB"]
-    table = new_table("Growth of the fast default, HARD, eta 0.1", *head)
-    found: dict[str, list[Run]] = {}
-    seen: dict[Workload, Run] = {}
-    for what, sizes in growth.items():
-        for workload in (grown(what, size) for size in sizes):
-            if workload not in seen:
-                seen[workload] = session("growth", workload, FAST)
-        found[what] = [seen[grown(what, size)] for size in sizes]
-        growth_rows(table, what, sizes, found[what], GAPS[:3])
-    console.print(table)
-    if plot:
-        draw_growth(
-            found, (1e-3, 1e-4), "HARD ring, eta 0.1; the others stay at 100 sequences, 10 states, length 50", plot
-        )
-
-
 def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> int:
     workloads = {goal.workload.name: goal.workload for goal in GOALS}
     said = "Speed and memory of the generative_margin solvers, as ratios."
-    chosen = options(said, [*workloads, *SECTIONS], BUDGET, QUICK_BUDGET, arguments, plot=True)
+    chosen = options(said, [*workloads, *SECTIONS], BUDGET, QUICK_BUDGET, arguments)
     wanted = chosen.only or [*(QUICK_WORKLOADS if chosen.quick else workloads), *SECTIONS]
     with opened(chosen, launcher, LIMITS, QUICK_LIMIT, ("cvxpy", "clarabel"), rules=RULES) as (session, console):
         if some := [workload for name, workload in workloads.items() if name in wanted]:
@@ -343,7 +318,8 @@ def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> 
         if "ratio" in wanted:
             run_ratio(session, console)
         if "growth" in wanted:
-            run_growth(session, QUICK_GROWTH if chosen.quick else GROWTH, console, chosen.plot)
+            title, growth = "Growth of the fast default, HARD, eta 0.1", QUICK_GROWTH if chosen.quick else GROWTH
+            run_growth(session, console, title, Workload(), growth, FAST, GAPS[:3])
         if "compact" in wanted:
             run_compact(session, QUICK_LADDER if chosen.quick else LADDER, console)
     return 0

@@ -33,7 +33,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-# NumPy, matplotlib and the package are imported where they are needed: a child's ru_maxrss starts from the memory of
+# NumPy and the package are imported where they are needed: a child's ru_maxrss starts from the memory of
 # its parent, so this process must stay smaller than any child.
 if TYPE_CHECKING:
     from rich.console import Console
@@ -374,9 +374,8 @@ def options(
     budget: float,
     quick_budget: float,
     arguments: Sequence[str] | None,
-    plot: bool = False,
 ) -> argparse.Namespace:
-    """The command line of a benchmark, read and checked; ``budget`` is filled in. plot : whether it can draw growth."""
+    """The command line of a benchmark, read and checked; ``budget`` is filled in."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="small sizes and limits, within a minute")
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=f"some of: {', '.join(names)}")
@@ -384,18 +383,14 @@ def options(
     said = f"limit for everything (default {budget:g} s, {quick_budget:g} s with --quick)"
     parser.add_argument("--budget", type=float, help=said)
     parser.add_argument("--json", type=Path, help="write all runs to this file")
-    if plot:
-        parser.add_argument("--plot", type=Path, help="draw the growth to this file, a PNG")
     chosen = parser.parse_args(arguments)
     for name in ("seconds", "budget"):
         value = getattr(chosen, name)
         if value is not None and not value > 0:
             parser.error(f"--{name} is {value:g}, wanted a positive number")
-    for name, path in vars(chosen).items():  # checked now, not when the runs have ended and their results would be lost
-        if isinstance(path, Path) and (path.is_dir() or not path.absolute().parent.is_dir()):
-            parser.error(f"--{name} is {path}, wanted a file in a directory that exists")
-    if plot and chosen.plot and chosen.only and "growth" not in chosen.only:
-        parser.error("--plot draws the growth, which --only leaves out")
+    if chosen.json and (chosen.json.is_dir() or not chosen.json.absolute().parent.is_dir()):
+        # said now, not when the runs have ended and their results would be lost
+        parser.error(f"--json is {chosen.json}, wanted a file in a directory that exists")
     chosen.budget = chosen.budget or (quick_budget if chosen.quick else budget)
     return chosen
 

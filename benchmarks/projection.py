@@ -1,7 +1,7 @@
 """Workload `projection`: boxes with one equality beside one `numpy.partition`, certified solves beside the projection
 alone, and clique tables of chains; growth.
 
-    python benchmarks/projection.py [--quick] [--only NAME ...] [--seconds LIMIT] [--json FILE] [--plot FILE.png]
+    python benchmarks/projection.py [--quick] [--only NAME ...] [--seconds LIMIT] [--json FILE]
 
 Every run is a fresh process with one thread, so that its peak memory is its own. The projection onto a box is timed in
 processor seconds, the best of several calls, and so are, in the same process, one partition of n numbers at their
@@ -44,9 +44,9 @@ from benchmarks.measure import (
     options,
     watched,
 )
-from benchmarks.tables import gap_rows, gap_table, growth_rows, new_table, slope
+from benchmarks.tables import gap_rows, gap_table, new_table, run_growth, slope
 
-# NumPy, matplotlib and the package are imported where they are needed: see `benchmarks.measure`.
+# NumPy and the package are imported where they are needed: see `benchmarks.measure`.
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -270,15 +270,14 @@ def run_solve(session: Session, workloads: Sequence[Workload], console: Console)
     console.print(table)
 
 
-def run_growth(session: Session, workloads: Sequence[Workload], console: Console, plot: Path | None) -> None:
+def run_box_growth(session: Session, workloads: Sequence[Workload], console: Console) -> None:
     """The search "bracket" as n grows, the other searches, and Clarabel up to the n that it can solve."""
     table = new_table(
         "Milliseconds as n grows", "solver", *(str(workload.n) for workload in workloads), "power", "goal"
     )
-    found: dict[str, list[Run]] = {}
     for solver in (BRACKET, MEDIANS, SORTING, CLARABEL):
         some = [w for w in workloads if w.n <= {SORTING: 1_000_000, CLARABEL: 100_000}.get(solver, w.n)]
-        runs = found[solver] = [session("growth", workload, solver) for workload in some]
+        runs = [session("growth", workload, solver) for workload in some]
         power = slope([run.workload.n for run in runs], [run.seconds for run in runs])
         words = ""
         if solver == BRACKET:
@@ -288,8 +287,6 @@ def run_growth(session: Session, workloads: Sequence[Workload], console: Console
         cells = [cell(1e3 * run.seconds, ".2f") for run in runs] + [""] * (len(workloads) - len(runs))
         table.add_row(solver, *cells, cell(power, ".2f"), words)
     console.print(table)
-    if plot:
-        draw(found, plot)
 
 
 def run_tables(session: Session, workload: Workload, console: Console) -> None:
@@ -300,38 +297,8 @@ def run_tables(session: Session, workload: Workload, console: Console) -> None:
     console.print(table)
 
 
-def run_table_growth(session: Session, start: Workload, growth: Mapping[str, Sequence[int]], console: Console) -> None:
-    """The ascent where one size grows and the others are fixed."""
-    table = new_table(f"Growth of the ascent from {start.name}", "what grows", "to", "1e-03", "1e-06", "peak MiB")
-    for what, sizes in growth.items():
-        grown: list[dict[str, Any]] = [{what: size} for size in sizes]
-        runs = [session("table-growth", replace(start, **one), ASCENT) for one in grown]
-        growth_rows(table, what, sizes, runs, (1e-3, 1e-6))
-    console.print(table)
-
-
-def draw(found: Mapping[str, Sequence[Run]], path: Path) -> None:
-    """Seconds against n, log-log, with the fitted powers; a partition of n numbers beside them."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
-    axes = figure.subplots()
-    axes.set(xscale="log", yscale="log", xlabel="n", ylabel="seconds of one projection")
-    first = found[BRACKET]
-    axes.plot([run.workload.n for run in first], [run.value for run in first], ":", color="#777777", label="partition")
-    for (solver, runs), colour in zip(found.items(), ("#2c6fb3", "#2e7d4f", "#b3452c", "#555555")):
-        sizes, seconds = [run.workload.n for run in runs], [run.seconds for run in runs]
-        label = f"{solver}: power {slope(sizes, seconds):.2f}"
-        axes.plot(sizes, seconds, "o-", color=colour, ms=4, label=label)
-    axes.grid(color="#dddddd", lw=0.6)
-    axes.legend(frameon=False, fontsize="small")
-    figure.savefig(path, dpi=140)
-
-
 def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> int:
-    chosen = options(
-        "Speed and memory of projections, as ratios.", SECTIONS, BUDGET, QUICK_BUDGET, arguments, plot=True
-    )
+    chosen = options("Speed and memory of projections, as ratios.", SECTIONS, BUDGET, QUICK_BUDGET, arguments)
     wanted = chosen.only or SECTIONS
     about = ("cvxpy", "clarabel")
     with opened(chosen, launcher, LIMITS, QUICK_LIMIT, about, LIMIT, rules=RULES, wall=False) as (session, console):
@@ -340,12 +307,13 @@ def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> 
         if "solve" in wanted:
             run_solve(session, SMALL_BOXES if chosen.quick else LARGE_BOXES, console)
         if "growth" in wanted:
-            run_growth(session, SMALL_GROWTH if chosen.quick else GROWTH, console, chosen.plot)
+            run_box_growth(session, SMALL_GROWTH if chosen.quick else GROWTH, console)
         if "tables" in wanted:
             run_tables(session, replace(LETTERS, n=20) if chosen.quick else LETTERS, console)
         if "table-growth" in wanted:
             start = Workload("chains", 20, labels=5) if chosen.quick else Workload("chains", 300, labels=10)
-            run_table_growth(session, start, SMALL_TABLES if chosen.quick else TABLE_GROWTH, console)
+            title, growth = f"Growth of the ascent from {start.name}", SMALL_TABLES if chosen.quick else TABLE_GROWTH
+            run_growth(session, console, title, start, growth, ASCENT, (1e-3, 1e-6), "table-growth")
     return 0
 
 

@@ -36,6 +36,7 @@ from benchmarks.measure import (
     Launcher,
     Run,
     Session,
+    by_clarabel,
     cell,
     child,
     finite,
@@ -190,7 +191,7 @@ def measure(workload: Workload, solver: str, limit: float) -> Iterator[dict[str,
         problem = workload.build()
         yield {"before": memory(), "build_seconds": time.perf_counter() - begin}
         yield from (
-            _clarabel(problem, workload.tol, limit)
+            by_clarabel("regularized_risk.primal", problem, workload.tol, limit, compiled=True)
             if solver == CLARABEL
             else _own(problem, solver, workload.tol, limit)
         )
@@ -203,17 +204,14 @@ def warm_up(solver: str) -> None:
     if solver in (LIBLINEAR, OWN):
         for _ in liblinear.runs(*small.rows(), 1.0, 1.0, (1, 2), 1e-3):
             pass
+    elif solver == CLARABEL:
+        from convexstruct.models.regularized_risk.risk import primal
+
+        primal(small.build()).solve("CLARABEL", 1e-2, time_limit=5.0)
     else:
-        run = _clarabel if solver == CLARABEL else functools.partial(_quietly, solver)
-        for _ in run(small.build(), 1e-6 if solver == FAST else 1e-2, 5.0):
-            pass
+        from convexstruct.core.driver import solve
 
-
-def _quietly(solver: str, problem: RegularizedRisk, tol: float, limit: float) -> Iterator[dict[str, Any]]:
-    from convexstruct.core.driver import solve
-
-    solve(problem, _solver(solver), tol, time_limit=limit)
-    yield {}
+        solve(small.build(), _solver(solver), 1e-6 if solver == FAST else 1e-2, time_limit=5.0)
 
 
 def _solver(name: str) -> Any:
@@ -233,20 +231,6 @@ def _own(problem: RegularizedRisk, solver: str, tol: float, limit: float) -> Ite
     if solver == FAST:  # the reference for liblinear: a bound ten times finer than asked for
         solution = solve(problem, None, 0.1 * tol, time_limit=limit)
         yield {"value": certify(problem, solution.point, solution.dual_point).lower_bound}
-
-
-def _clarabel(problem: RegularizedRisk, tol: float, limit: float) -> Iterator[dict[str, Any]]:
-    from convexstruct.models.regularized_risk.risk import primal
-
-    begin = time.perf_counter()
-    formulation = primal(problem)
-    yield {"build_seconds": time.perf_counter() - begin}
-    solution = formulation.solve("CLARABEL", tol, time_limit=limit)
-    seconds = solution.trace.seconds[-1]
-    for gap in GAPS:
-        if solution.gap <= gap:
-            yield {"reached": [gap, seconds]}
-    yield {"gap": solution.gap, "status": solution.status.name, "seconds": seconds, "rounds": 1}
 
 
 # -- in the parent -----------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Workload `structured_svm`: the fast default beside Clarabel on the marginal QP and dlib's one-slack solver; growth.
 
-    python benchmarks/structured_svm.py [--quick] [--only NAME ...] [--seconds LIMIT] [--json FILE] [--plot FILE.png]
+    python benchmarks/structured_svm.py [--quick] [--only NAME ...] [--seconds LIMIT] [--json FILE]
 
 Every run is a fresh process with one thread, so its peak memory is its own. A time is the moment at which the bounds
 first met within a gap; it counts only if `certify`, asked at the end, confirms the bounds. dlib computes no bound: it
@@ -29,7 +29,6 @@ from benchmarks.measure import (
     INTERIOR,
     LEFT_OUT,
     Launcher,
-    Run,
     Session,
     by_clarabel,
     cell,
@@ -43,9 +42,9 @@ from benchmarks.measure import (
     options,
     watched,
 )
-from benchmarks.tables import draw_growth, gap_rows, gap_table, growth_rows, new_table, shown
+from benchmarks.tables import gap_rows, gap_table, new_table, run_growth, shown
 
-# NumPy, matplotlib and the package are imported where they are needed: see `benchmarks.measure`.
+# NumPy and the package are imported where they are needed: see `benchmarks.measure`.
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -304,25 +303,6 @@ def run_large(session: Session, workloads: Sequence[Workload], console: Console)
     console.print(table)
 
 
-def grown(what: str, size: int) -> Workload:
-    """The whole workload with one of its sizes changed."""
-    sizes = {"chains": 200, "length": 20, "labels": 8, "features": 30} | {what: size}
-    return Workload(sizes["chains"], sizes["length"], sizes["labels"], sizes["features"])
-
-
-def run_growth(session: Session, growth: Mapping[str, Sequence[int]], console: Console, plot: Path | None) -> None:
-    """The fast default where one size grows and the others stay."""
-    table = new_table("Growth of the fast default", "what grows", "to", "1e-03", "1e-06", "peak MiB")
-    found: dict[str, list[Run]] = {}
-    for what, sizes in growth.items():
-        found[what] = [session("growth", grown(what, size), FAST) for size in sizes]
-        growth_rows(table, what, sizes, found[what], (1e-3, 1e-6))
-    console.print(table)
-    if plot:
-        title = "Chains; the others stay at 200 chains, length 20, 8 labels, 30 features"
-        draw_growth(found, (1e-3, 1e-6), title, plot)
-
-
 def run_text(session: Session, workload: Workload, console: Console) -> None:
     """Chunking by the fast default, with C = 1 and with the C that is best on held-out sentences, and by CRFsuite, each
     by its own rule: seconds, memory, F1."""
@@ -360,7 +340,7 @@ def run_text(session: Session, workload: Workload, console: Console) -> None:
 
 def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> int:
     said = "Speed and memory of the structured_svm solvers, as ratios."
-    chosen = options(said, SECTIONS, BUDGET, QUICK_BUDGET, arguments, plot=True)
+    chosen = options(said, SECTIONS, BUDGET, QUICK_BUDGET, arguments)
     wanted = chosen.only or SECTIONS
     about = ("cvxpy", "clarabel")
     with opened(chosen, launcher, LIMITS, QUICK_LIMIT, about, LIMITS[FAST], rules=RULES) as (session, console):
@@ -372,7 +352,8 @@ def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> 
             large = [] if chosen.quick else [work for work in LARGE if not work.ocr or is_here("ocr_letters", session)]
             run_large(session, large, console)
         if "growth" in wanted:
-            run_growth(session, QUICK_GROWTH if chosen.quick else GROWTH, console, chosen.plot)
+            title, growth = "Growth of the fast default", QUICK_GROWTH if chosen.quick else GROWTH
+            run_growth(session, console, title, WHOLE, growth, FAST, (1e-3, 1e-6))
         if "text" in wanted and is_here("conll2000", session) and session.has("pycrfsuite", CRFSUITE):
             run_text(session, QUICK_TEXT if chosen.quick else TEXT, console)
     return 0

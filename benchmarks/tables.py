@@ -1,15 +1,16 @@
-"""Tables that several workloads print: seconds to certified gaps, and how they grow with one size; a drawing."""
+"""Tables that several workloads print: seconds to certified gaps, and how they grow with one size."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from benchmarks.measure import GAPS, Run, cell, finite
+from benchmarks.measure import GAPS, Run, Session, cell
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
 #: Columns that hold words; the others hold numbers.
@@ -74,31 +75,20 @@ def growth_rows(table: Table, what: str, sizes: Sequence[float], runs: Sequence[
     table.add_section()
 
 
-def draw_growth(found: Mapping[str, Sequence[Run]], gaps: tuple[float, float], title: str, path: Path) -> None:
-    """A panel for each size that grows, log-log: seconds to two gaps, with the fitted powers; a cross where a run was
-    stopped before the smaller gap."""
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
-
-    figure = Figure(figsize=(3.3 * len(found), 3.6), layout="constrained")
-    for axes, (what, runs) in zip(figure.subplots(1, len(found), sharey=True, squeeze=False)[0], found.items()):
-        sizes = [getattr(run.workload, what) for run in runs]
-        axes.set(xscale="log", yscale="log", xlabel=what)
-        for gap, colour in zip(gaps, ("#2c6fb3", "#b3452c")):
-            seconds = [run.to(gap) for run in runs]
-            power = slope(sizes, seconds)
-            label = f"to {gap:.0e}" + (f": power {power:.2f}" if math.isfinite(power) else "")
-            axes.plot(sizes, [finite(value) or math.nan for value in seconds], "o-", color=colour, ms=4, label=label)
-        late = [(size, run.seconds) for size, run in zip(sizes, runs) if not math.isfinite(run.to(gaps[-1]))]
-        if late:
-            axes.plot(*zip(*late), "x", color="#777777", label=f"stopped before {gaps[-1]:.0e}")
-        axes.set_xticks(sizes, [str(size) for size in sizes])
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.grid(color="#dddddd", lw=0.6)
-        axes.legend(frameon=False, fontsize="small")
-    figure.axes[0].set_ylabel("seconds to a certified gap")
-    figure.suptitle(title, fontsize="medium")
-    figure.savefig(path, dpi=140)
+def run_growth(
+    session: Session,
+    console: Console,
+    title: str,
+    start: Any,
+    growth: Mapping[str, Sequence[int]],
+    solver: str,
+    gaps: Sequence[float],
+    section: str = "growth",
+) -> None:
+    """A solver on the workload ``start`` where one of its sizes grows and the others stay."""
+    table = new_table(title, "what grows", "to", *(f"{gap:.0e}" for gap in gaps), "peak MiB")
+    for what, sizes in growth.items():
+        changes: list[dict[str, Any]] = [{what: size} for size in sizes]
+        runs = [session(section, replace(start, **one), solver) for one in changes]
+        growth_rows(table, what, sizes, runs, gaps)
+    console.print(table)

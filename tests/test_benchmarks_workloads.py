@@ -78,11 +78,11 @@ def test_every_solver_reaches_the_gap_of_a_small_workload(module: Any, solver: s
         assert 0 < run.to(workload.tol) <= run.seconds
 
 
-@pytest.mark.parametrize("module", SMALL, ids=lambda module: module.__name__)
-def test_a_run_in_a_process_of_its_own_comes_back_whole(module: Any) -> None:
-    run = module.START(SMALL[module], next(iter(module.RULES)) if module is not projection else projection.ASCENT, 30.0)
+def test_a_run_in_a_process_of_its_own_comes_back_whole() -> None:
+    run = structured_svm_cuts.START(GRID, CUT, 30.0)
     assert run.trouble == ""
-    assert run.rounds >= 1 or math.isfinite(run.value)
+    assert run.rounds >= 1
+    assert math.isfinite(run.value)
 
 
 @pytest.mark.parametrize("solver", [projection.BRACKET, projection.MEDIANS, projection.SORTING])
@@ -160,7 +160,7 @@ def test_text_reports_f1_and_a_c_on_made_up_sentences(solver: str, monkeypatch: 
     if solver == structured_svm.CRFSUITE:
         pytest.importorskip("pycrfsuite")
     monkeypatch.setattr("convexstruct.datasets.conll2000", lambda part: sentences(20, len(part)))
-    run = run_here(structured_svm, structured_svm.Workload(text=20, tol=0.1), solver)
+    run = run_here(structured_svm, structured_svm.Workload(text=20, tol=0.1), solver, 4.0)
     assert run.peak > 0
     if solver == structured_svm.CHOICE:
         assert run.value in MARGIN_C
@@ -197,7 +197,8 @@ def test_names_tell_workloads_apart_and_sizes_are_theirs() -> None:
 def test_the_c_of_the_best_accuracy_on_validation_rows_is_one_of_those_tried() -> None:
     from convexstruct.families.regularized_risk.experiments.svm_solvers import LAMS
 
-    (found,) = regularized_risk.at_validated([regularized_risk.Workload(n=300, d=5)])
+    work = regularized_risk.Workload(n=60, d=3)
+    found = replace(work, C=regularized_risk.validated(work))
     assert any(math.isclose(found.build().lam, lam) for lam in LAMS)
 
 
@@ -301,14 +302,13 @@ def test_dlib_is_judged_by_its_own_objective(seconds: float, reached: bool, monk
     assert judged(structured_svm.run_dlib, CHAINS, told) == [reached]
 
 
-def test_growth_is_linear_where_the_power_is_one_and_is_drawn(tmp_path: Path) -> None:
+def test_growth_is_linear_where_the_power_is_one() -> None:
     session = Session(
         lambda _: 1.0, 1e4,
         lambda work, solver, limit: Run(work, solver, limit, seconds=1e-9 * work.n, value=1e-9 * work.n),
     )  # fmt: skip
-    projection.run_growth(session, projection.GROWTH, Console(quiet=True), tmp_path / "growth.png")
+    projection.run_box_growth(session, projection.GROWTH, Console(quiet=True))
     assert [said["reached"] for said in session.verdicts] == [True]
-    assert (tmp_path / "growth.png").stat().st_size > 0
 
 
 def test_a_reference_is_compared_at_the_gap_that_it_has() -> None:
@@ -327,13 +327,7 @@ def test_whole_benchmarks_run_on_invented_runs_and_what_is_left_out_decides_noth
 
     assert module.main(["--json", str(file), "--quick"], launcher) == 0
     assert json.loads(file.read_text())["runs"]
-    assert module.main(["--budget", "1e-9", "--json", str(file)], None) == 0
+    assert module.main(["--quick", "--budget", "1e-9", "--json", str(file)], None) == 0
     told = json.loads(file.read_text())
     assert {run["trouble"] for run in told["runs"]} == {LEFT_OUT}
     assert {goal["reached"] for goal in told["goals"]} <= {None}
-
-
-@pytest.mark.slow
-def test_quick_runs_as_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
-    assert unsupervised_margin.main(["--quick"]) == 0
-    assert "goals reached" in capsys.readouterr().out
