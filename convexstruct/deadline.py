@@ -51,7 +51,8 @@ def left() -> float:
     return end if math.isinf(end) else max(end - time.perf_counter(), 0.0)
 
 
-def check() -> None:
-    """Raise `DeadlinePassed` if the time is over."""
-    if time.perf_counter() >= _end.get():
+def check(needed: float = 0.0) -> None:
+    """Raise `DeadlinePassed` if the time is over, or less than the seconds ``needed`` are left: what takes so long and
+    cannot be interrupted is not begun."""
+    if time.perf_counter() + needed >= _end.get():
         raise DeadlinePassed

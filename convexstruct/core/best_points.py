@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from convexstruct.arrays import Point
-from convexstruct.core.certificates import Certificate, Problem, certify, has_nan
+from convexstruct.core.certificates import Certificate, Problem, certify, certify_in_time, has_nan
 from convexstruct.core.iterate import Iterate
 from convexstruct.deadline import DeadlinePassed, left, within, without
 from convexstruct.tolerances import Profile
@@ -20,9 +20,10 @@ from convexstruct.validation.arguments import refuse
 #: Intermediate certificates are made so that one can be returned where the last certificate is interrupted: the largest
 #: share of the run's time spent on them, and the seconds before the first.
 CERTIFYING_SHARE, FIRST_CERTIFICATE = 0.02, 5.0
-#: The last certificate ends within so many seconds of the time limit, or within this share of it if that is more. It is
-#: given up after the share `FIRST_TRY_SHARE` of these seconds; in the rest the upper bound alone is certified.
-GRACE_SECONDS, GRACE_SHARE, FIRST_TRY_SHARE = 2.0, 0.1, 0.6
+#: The last certificate ends within so many seconds of the time limit, or within this share of it if that is more. Its
+#: upper bound is given up after the share `UPPER_SHARE` of these seconds, its lower bound after `BOTH_SHARE`; what a
+#: check of the deadline comes too late for has the rest.
+GRACE_SECONDS, GRACE_SHARE, UPPER_SHARE, BOTH_SHARE = 2.0, 0.1, 0.5, 0.8
 
 
 class Certified(NamedTuple):
@@ -72,11 +73,9 @@ class BestPoints:
             self.dual_point, self.lower_bound = iterate.dual_point, iterate.lower_bound
         return True
 
-    def certified(self, problem: Problem, without_dual: bool = False) -> Certified:
+    def certified(self, problem: Problem) -> Certified:
         """The points and their certificate, computed by ``problem``, one of the two."""
         assert self.point is not None
-        if without_dual:
-            return Certified(self.point, None, certify(problem, self.point, None, self.wanted.floor))
         with np.errstate(all="ignore"):
             dual_point = self.dual_point() if callable(self.dual_point) else self.dual_point
             return Certified(self.point, dual_point, certify(problem, self.point, dual_point, self.wanted.floor))
@@ -101,21 +100,25 @@ class BestPoints:
         one is done in time."""
         return max(self.longest - _grace(time_limit), 0.0)
 
-    def certify_last(self, time_limit: float | None, seconds: float) -> Certified | None:
-        """The last certificate, after a run of ``seconds``: computed by the executor within the limit, or, where no
-        time is left or a worker does not answer in time, in this process; None if it is not done then either."""
+    def certify_last(self, time_limit: float | None, seconds: float) -> tuple[Certified, list[str]]:
+        """The last certificate, after a run of ``seconds``, and the bounds that no time was left for: computed by the
+        executor within the limit, or, where no time is left or a worker does not answer in time, in this process."""
         room = None if time_limit is None else max(time_limit - seconds, 0.0)
         if self.problem is not self.whole and room != 0:
             try:
                 with within(room):
-                    return self.certified(self.problem)
+                    return self.certified(self.problem), []
             except DeadlinePassed:
                 pass
-        try:
-            with without(), within(None if room is None else room + FIRST_TRY_SHARE * _grace(time_limit)):
-                return self.certified(self.whole)
-        except DeadlinePassed:
-            return None
+        with without(), np.errstate(all="ignore"):
+            if room is None:
+                return self.certified(self.whole), []
+            assert self.point is not None
+            until, last = (room + share * _grace(time_limit) for share in (UPPER_SHARE, BOTH_SHARE))
+            dual_point, certificate, missed = certify_in_time(
+                self.whole, self.point, self.dual_point, self.wanted.floor, until, last
+            )
+        return Certified(self.point, dual_point, certificate), missed
 
 
 def _grace(time_limit: float | None) -> float:

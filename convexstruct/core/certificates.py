@@ -22,13 +22,15 @@ bound above the upper one) and of a profile that is met from `convexstruct.toler
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from convexstruct.arrays import Point
+from convexstruct.deadline import DeadlinePassed, within
 from convexstruct.rounding import Rounded, enclose
 from convexstruct.tolerances import FLOOR, ROUNDING, met
 from convexstruct.validation.arguments import refuse
@@ -230,41 +232,96 @@ def certify(problem: Problem, point: Any, dual_point: Point | None = None, floor
         nothing, and the bound is infinite.
     """
     check_problem(problem)
-    read = problem.as_point(point)
-    finite = not has_nan(read)
-    claimed = primal = Rounded(math.inf)
-    residuals: Mapping[str, float] = {"not a number": math.inf}
+    above = _upper(problem, problem.as_point(point), dual_point)
+    return _bracket(problem, above, _lower(problem, dual_point, above.below), least_unit(problem, floor))
+
+
+def certify_in_time(
+    problem: Problem,
+    point: Point,
+    dual_point: Point | Callable[[], Point] | None,
+    floor: float,
+    until: float,
+    last: float,
+) -> tuple[Point | None, Certificate, list[str]]:
+    """As `certify`, but a bound that is not computed in time is infinite: the upper one ``until`` seconds from now, the
+    lower one ``last`` seconds from now.
+
+    Returns the dual point (made where it is a function; None without a lower bound), the certificate, and which bounds
+    no time was left for, in words.
+    """
+    begin, read, made = time.perf_counter(), problem.as_point(point), None
+    least, above, below, missed = floor, _Upper({"not evaluated": math.inf}), _Lower({}), []
+    try:
+        with within(until):
+            least = least_unit(problem, floor)
+            above = _upper(problem, read, None if callable(dual_point) else dual_point)
+    except DeadlinePassed:
+        missed.append("an upper bound")
+    try:
+        with within(last - (time.perf_counter() - begin)):
+            made = dual_point() if callable(dual_point) else dual_point
+            below = _lower(problem, made, above.below)
+    except DeadlinePassed:
+        made = None
+        missed.append("a lower bound")
+    return made, _bracket(problem, above, below, least), missed
+
+
+class _Upper(NamedTuple):
+    """The upper bound's part of a certificate; ``below`` is the lower bound where one pass gave both."""
+
+    residuals: Mapping[str, float]
+    claimed: Rounded = Rounded(math.inf)
+    primal: Rounded = Rounded(math.inf)
     below: float | None = None
-    if finite:
-        if isinstance(problem, Examines):
-            found, value, below = problem.examined(read, dual_point)
+
+
+class _Lower(NamedTuple):
+    """The lower bound's part of a certificate."""
+
+    residuals: Mapping[str, float]
+    bound: Rounded = Rounded(-math.inf)
+
+
+def _upper(problem: Problem, read: Point, dual_point: Point | None) -> _Upper:
+    if has_nan(read):
+        return _Upper({"not a number": math.inf})
+    below: float | None = None
+    if isinstance(problem, Examines):
+        found, value, below = problem.examined(read, dual_point)
+    else:
+        found, value = problem.residuals(read), problem.primal(read)
+    residuals, claimed = dict(found), enclose(value)
+    primal = claimed
+    if max(residuals.values(), default=0.0) > 0:
+        repaired = problem.repair(read)
+        # a point whose residuals exceed rounding after the repair is infeasible, so it gives no upper bound
+        if max(problem.residuals(repaired).values(), default=0.0) <= ROUNDING:
+            primal = enclose(problem.primal(repaired))
         else:
-            found, value = problem.residuals(read), problem.primal(read)
-        residuals, claimed = dict(found), enclose(value)
-        primal = claimed
-        if max(residuals.values(), default=0.0) > 0:
-            repaired = problem.repair(read)
-            # a point whose residuals exceed rounding after the repair is infeasible, so it gives no upper bound
-            if max(problem.residuals(repaired).values(), default=0.0) <= ROUNDING:
-                primal = enclose(problem.primal(repaired))
-            else:
-                primal = Rounded(math.inf)
-    lower_bound = Rounded(-math.inf)
-    dual_residuals: Mapping[str, float] = {}
-    if dual_point is not None:
-        dual_residuals = dict(problem.dual_residuals(dual_point))
-        lower_bound = enclose(problem.dual(dual_point) if below is None else below)
-    upper, lower = _or_inf(primal.upper), -_or_inf(-lower_bound.lower)
-    least = least_unit(problem, floor)
+            primal = Rounded(math.inf)
+    return _Upper(residuals, claimed, primal, below if dual_point is not None else None)
+
+
+def _lower(problem: Problem, dual_point: Point | None, known: float | None) -> _Lower:
+    if dual_point is None:
+        return _Lower({})
+    residuals = dict(problem.dual_residuals(dual_point))
+    return _Lower(residuals, enclose(problem.dual(dual_point) if known is None else known))
+
+
+def _bracket(problem: Problem, above: _Upper, below: _Lower, least: float) -> Certificate:
+    upper, lower = _or_inf(above.primal.upper), -_or_inf(-below.bound.lower)
     return Certificate(
         primal=upper,
         lower_bound=lower,
         gap=relative_gap(upper, lower, least),
-        claimed=_or_inf(claimed),
-        residuals=residuals,
-        dual_residuals=dual_residuals,
-        primal_allowance=primal.allowance,
-        dual_allowance=lower_bound.allowance,
+        claimed=_or_inf(above.claimed),
+        residuals=above.residuals,
+        dual_residuals=below.residuals,
+        primal_allowance=above.primal.allowance,
+        dual_allowance=below.bound.allowance,
         least=least,
         assumes=problem.assumption if isinstance(problem, Assumes) else "",
     )

@@ -70,7 +70,8 @@ def solve(
     start : an earlier solution to continue from.
     max_iterations, time_limit : limits in rounds and in seconds; none by default. The time limit acts inside rounds
         too. The last certificate may take 2 s or a tenth of the limit, whichever is more, beyond it. If it is not done
-        by then, the points certified last during the run are returned, or else the best point without a lower bound.
+        by then, the points certified last during the run are returned, or else the best ones with the bounds that are
+        done.
     callback : called with (iterate, trace) each round; a true return value stops the run.
     progress : True for a bar on standard error, or an object with ``update``; default none.
     executor : any ``concurrent.futures.Executor``; solvers that map over shards of examples use it.
@@ -87,6 +88,7 @@ def solve(
     ValueError
         If an argument makes no sense, or no solver is known for the problem.
     """
+    begin = time.perf_counter()
     check_problem(problem)
     wanted = profile(tol)
     max_iterations, time_limit = _limits(max_iterations, time_limit)
@@ -96,9 +98,14 @@ def solve(
         solver, why = choose(problem, wanted)
     name = type(solver).__name__ + (f" ({why})" if why else "")
     placed = problem if executor is None else sharded(problem, executor)
-    points, trace = BestPoints(placed, problem, wanted), Trace(least=least_unit(placed, wanted.floor))
-    show = reporter(progress, name, wanted, trace.least)
-    run = _Run(name, points, trace, show, callback, max_iterations, time_limit, time.perf_counter())
+    try:
+        with within(time_limit):
+            least = least_unit(placed, wanted.floor)
+    except DeadlinePassed:
+        least = wanted.floor
+    points, trace = BestPoints(placed, problem, wanted), Trace(least=least)
+    show = reporter(progress, name, wanted, least)
+    run = _Run(name, points, trace, show, callback, max_iterations, time_limit, begin)
     run.follow(solver, start)
     return run.solution(run.certified(start))
 
@@ -128,7 +135,8 @@ class _Run:
     def follow(self, solver: Solver, start: Solution | None) -> None:
         """Take the solver's rounds until one of them is the last."""
         try:
-            with within(self.time_limit), np.errstate(all="ignore"):  # an overflow shows in the bounds and the status
+            left = None if self.time_limit is None else self.time_limit - self.seconds
+            with within(left), np.errstate(all="ignore"):  # an overflow shows in the bounds and the status
                 iterates = solver.iterate(self.points.problem, start)
                 if not isinstance(iterates, Iterable):
                     refuse(f"what {self.name}.iterate returns", iterates, "a generator of iterates")
@@ -178,18 +186,20 @@ class _Run:
             what = "the trivial point" if start is None else "the start"
             self.message = f"stopped before its first iterate: this is {what}"
         try:
-            found = points.certify_last(self.time_limit, self.seconds)
-            if found is None:
-                self.status, found = Status.TIME_LIMIT, points.earlier
-                self.message = "the last certificate took too long: these points were certified before it"
-            if found is None:
-                found = points.certified(whole, without_dual=True)
-                self.message = "no time was left to certify a lower bound: raise time_limit"
+            found, missed = points.certify_last(self.time_limit, self.seconds)
+            if missed:
+                self.status = Status.TIME_LIMIT
+                self.message = f"no time was left to certify {' or '.join(missed)}: raise time_limit"
+                if points.earlier is not None:
+                    found = points.earlier
+                    self.message = "the last certificate took too long: these points were certified before it"
         except KeyboardInterrupt:
-            self.status, found = Status.INTERRUPTED, points.earlier
-            self.message = "interrupted again during the last certificate: "
-            self.message += "the points certified before it" if found else "no certificate was made, nothing is claimed"
-            found = found or Certified(points.point, None, Certificate(math.inf, -math.inf, math.inf, math.inf))
+            kept, said = points.earlier, "the points certified before it"
+            if kept is None:
+                kept = Certified(points.point, None, Certificate(math.inf, -math.inf, math.inf, math.inf))
+                said = "no certificate was made, nothing is claimed"
+            self.status, found = Status.INTERRUPTED, kept
+            self.message = f"interrupted again during the last certificate: {said}"
         return found
 
     def solution(self, found: Certified) -> Solution:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from convexstruct import deadline
-from convexstruct.core.best_points import FIRST_TRY_SHARE, GRACE_SECONDS
+from convexstruct.core.best_points import BOTH_SHARE, GRACE_SECONDS
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
@@ -110,12 +110,63 @@ def test_a_long_round_of_an_svm_solver_ends_at_the_limit(
     assert np.isfinite(solution.primal)
 
 
+def with_oracle(clock: Clock, n: int, seconds: Any) -> tuple[Any, list[int]]:
+    """Two labels over n inputs, by an oracle whose call k takes ``seconds`` (k); and the calls so far."""
+    rng, calls = np.random.default_rng(0), [0]
+    xs = rng.normal(size=(n, 3))
+
+    def best(x: Any, y: Any, w: Any) -> Any:
+        clock.now += seconds(calls[0])
+        calls[0] += 1
+        scores = [joint(x, [k]) @ w + (0.0 if y is None else float(k != y[0])) for k in range(2)]
+        return [int(np.argmax(scores))]
+
+    def joint(x: Any, y: Any) -> Any:
+        return np.concatenate([x * (y[0] == k) for k in range(2)])
+
+    examples = [(x, [int(x.sum() > 0)]) for x in xs]
+    made = StructuredSVM.from_oracle(joint, lambda y, other: float(y[0] != other[0]), best, examples, exact=True, C=1.0)
+    return made, calls
+
+
+ASKING = [ColumnGeneration(), NSlack(), OneSlack(), BlockFrankWolfe(block=1), Subgradient()]
+
+
+@pytest.mark.parametrize("solver", ASKING, ids=lambda solver: type(solver).__name__)
+@pytest.mark.parametrize("n", [4, 30])
+def test_an_oracle_is_not_asked_where_the_limit_is_near_and_the_bounds_so_far_are_kept(
+    n: int, solver: Any, clock: Clock
+) -> None:
+    """Of 4 examples the limit leaves time for one pass, of 30 for none."""
+    problem, _ = with_oracle(clock, n, lambda call: CALL)
+    solution, seconds = clock.timed(problem, solver)
+    assert solution.status is Status.TIME_LIMIT
+    assert seconds <= LIMIT + 1e-9
+    assert solution.lower_bound >= 0.0
+    assert solution.primal == (pytest.approx(n) if n == 4 else np.inf)
+    assert ("no time was left to certify an upper bound: raise time_limit" in solution.message) == (n == 30)
+
+
+def test_a_first_call_that_is_slow_does_not_tell_for_the_others(clock: Clock) -> None:
+    problem, _ = with_oracle(clock, 30, lambda call: LIMIT / 3 if call == 0 else 0.0)
+    solution, _ = clock.timed(problem, None)
+    assert solution.status in (Status.OPTIMAL, Status.ROUNDING)
+
+
+def test_the_oracle_is_not_asked_again_at_the_point_that_is_certified(clock: Clock) -> None:
+    problem, calls = with_oracle(clock, 30, lambda call: 0.0)
+    solution = solve(problem, max_iterations=3)
+    before = calls[0]
+    assert certify(problem, solution.point).primal == solution.primal
+    assert calls[0] == before
+
+
 def test_a_last_certificate_that_takes_too_long_is_left(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = svm()
     clock.slow_down(monkeypatch, StructuredSVM, "violated")
     clock.slow_down(monkeypatch, Marginals, "add_gibbs")  # 60 measures: 3 s
     solution, seconds = clock.timed(problem, ExponentiatedGradient(groups=60))
-    assert seconds <= LIMIT + FIRST_TRY_SHARE * GRACE_SECONDS + MORE  # the rest is left for the upper bound alone
+    assert seconds <= LIMIT + BOTH_SHARE * GRACE_SECONDS + MORE
     assert solution.status is Status.TIME_LIMIT
     assert np.isfinite(solution.primal)
     assert solution.lower_bound == -np.inf

@@ -27,11 +27,13 @@ REMEMBERED = 64
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """x, its true labelling y (n_i,), and the labellings met: f(x, y') and the loss, by the bytes of y'."""
+    """x, its true labelling y (n_i,), the labellings met: f(x, y') and the loss, by the bytes of y', and the seconds
+    that the last call of the oracle took, if there was one."""
 
     x: Any
     y: Labels
     met: dict[bytes, tuple[Vector, float]] = field(default_factory=dict, init=False, repr=False)
+    took: list[float] = field(default_factory=list, init=False, repr=False)
 
 
 @dataclass(frozen=True, eq=False)

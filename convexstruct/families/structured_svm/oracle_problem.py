@@ -28,7 +28,9 @@ raises ValueError. Where nothing was declared the better labelling is used.
 
 from __future__ import annotations
 
+import hashlib
 import math
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -56,6 +58,14 @@ from convexstruct.validation.arrays import real
 #: By how much the labelling of an exact oracle may be worse than the best one, or an upper bound too low, relative to
 #: the terms of its value: the rounding of the oracle's own sums.
 EXACT = ROUNDING
+#: Calls of the oracle from which the time of the others is predicted.
+CALLS_THAT_TELL = 3
+#: What the oracle returned is remembered at so many w, those of the least values: the certificate asks again at the
+#: best one.
+REMEMBERED_W = 8
+
+#: A labelling that the oracle returned, and its upper bound or None.
+Answer = tuple[Labels, float | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,12 +193,11 @@ class OracleSVM(Unconstrained):
             each = joined([(*part.of_examples, own) for part, own in parts])
             return Evaluation(float(weighed(self.lam, self.ceiling, w, each[2])), *each[:3]), each[-1]
         features, n = self.features, self.n_examples
-        shown = w.copy()
-        shown.setflags(write=False)
+        key = hashlib.blake2b(w.tobytes(), digest_size=16).digest()
+        answers = self._remembered[key][1] if key in self._remembered else self._ask(w)
         hinge, violation, away, labels = np.zeros(n), np.zeros(n), np.zeros(n), []
-        for i, example in enumerate(features.examples):
+        for i, (example, (found, bound)) in enumerate(zip(features.examples, answers)):
             deadline.check()
-            found, bound = self._answer(i, example, example.y, shown)
             joint, lost = features.met(i, found)
             true = features.joint_truth[i]
             value = lost + float((joint - true) @ w)
@@ -224,9 +233,35 @@ class OracleSVM(Unconstrained):
                 found = example.y if most == 0 else np.frombuffer([*example.met][at], dtype=np.int64)
             labels.append(found if most > 0 else example.y)
         reached = float(weighed(self.lam, self.ceiling, w, violation))
+        self._remembered[key] = reached, answers
+        if len(self._remembered) > REMEMBERED_W:
+            del self._remembered[max(self._remembered, key=lambda each: self._remembered[each][0])]
         return Evaluation(reached, hinge, np.concatenate(labels), violation), away
 
-    def _answer(self, i: int, example: Example, y: Labels | None, w: Vector) -> tuple[Labels, float | None]:
+    @cached_property
+    def _remembered(self) -> dict[bytes, tuple[float, list[Answer]]]:
+        """By a hash of w the value there and what `best` returned of each example, where the value was least."""
+        return {}
+
+    def _ask(self, w: Vector) -> list[Answer]:
+        """What `best` returns of each example at w. Raises `DeadlinePassed` before a pass, or a call, that by the calls
+        so far would not end in time."""
+        examples, shown, last = self.features.examples, w.copy(), 0.0
+        shown.setflags(write=False)
+        known = [each.took[0] for each in examples if each.took]
+        # a few calls do not tell for the rest: the first ones are often the slowest
+        others = float(np.median(known)) if len(known) >= CALLS_THAT_TELL else 0.0
+        deadline.check(sum(known) + (len(examples) - len(known)) * others)
+        answers = []
+        for i, example in enumerate(examples):
+            deadline.check(example.took[0] if example.took else last)
+            begin = time.perf_counter()
+            answers.append(self._answer(i, example, example.y, shown))
+            last = time.perf_counter() - begin
+            example.took[:] = [last]
+        return answers
+
+    def _answer(self, i: int, example: Example, y: Labels | None, w: Vector) -> Answer:
         """What `best` returns: a labelling, and its upper bound or None. ValueError if it is neither a labelling of the
         example's length nor a pair of one and a number."""
         answer, bound = self.best(example.x, y, w), None
@@ -324,5 +359,8 @@ class OracleSVM(Unconstrained):
         w.setflags(write=False)
         own = [one.x for one in self.features.examples]
         xs = own if examples is None else sequence("examples", examples, "a list of inputs", least=1)
-        asked = [Example(x, np.zeros(0, dtype=np.int64)) for x in xs]
-        return [self._answer(i, one, None, w)[0] for i, one in enumerate(asked)]
+        found: list[Labels] = []
+        for i, x in enumerate(xs):
+            deadline.check()
+            found.append(self._answer(i, Example(x, np.zeros(0, dtype=np.int64)), None, w)[0])
+        return found
