@@ -32,6 +32,7 @@ from convexstruct.models.generative_margin.enumerated import (
     entry,
     eta_parameter,
 )
+from convexstruct.rounding import Rounded, exact, square
 from convexstruct.tolerances import DUAL_ROUNDING
 from convexstruct.validation.arguments import number
 
@@ -58,8 +59,9 @@ class ProximalMargin:
         return self.problem.as_point(value)
 
     def primal(self, point: Point) -> float:
-        away = point["theta"] - self.centre
-        return self.problem.primal(point) + 0.5 * self.gamma * float(away @ away)
+        away = exact(point["theta"]) - self.centre
+        value: Rounded = self.problem.primal(point) + 0.5 * self.gamma * square(away)
+        return value
 
     @property
     def trivial_value(self) -> float:

@@ -180,8 +180,7 @@ def looked_at(data: Data, a: Vector, dual: tuple[float, Below] | None = None) ->
     value, allowance = 0.5 * squares, math.inf
     if math.isfinite(value) and far == (0.0, 0.0):
         rest = total([*terms.weighted, -data.z])
-        doubt = total([t.allowance for t in terms.weighted]) + UNIT * abs(rest)
-        cost = max(_cost(data, a, rest + doubt, -1.0), _cost(data, a, doubt - rest, 1.0))
+        cost = max(_cost(data, a, rest.upper, -1.0), _cost(data, a, -rest.lower, 1.0))
         rounding = 0.5 * total([t.allowance for t in terms.squares]) + 4 * TINY * (len(a) + squares)
         allowance = Rounded.of(value, rounding, cost).allowance
     looked = Looked(Rounded(value, allowance), *far, weighted, terms.size)

@@ -1,0 +1,299 @@
+"""Sums, products with data, and functions of numbers that carry their error; of arrays, plain arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from convexstruct.arrays import Index, Tensor, Vector
+from convexstruct.rounding.numbers import FUNCTION, OUTWARD, TINY, UNIT, Rounded, RoundedArray, gamma, split
+
+#: `summed` adds blocks of BLOCK_TERMS terms one after the other, then the sums of the blocks in the same way; once at
+#: most EXACT_TERMS numbers are left, it adds them exactly and rounds once.
+BLOCK_TERMS, EXACT_TERMS = 64, 128
+#: Terms that are summed before a sum is compensated or handed to math.fsum (`square`, `compensated`).
+BLOCK = 256
+#: `adjoint` adds up at least ROWS rows of a matrix in one product, and at most BLOCKS such products.
+ROWS, BLOCKS = 128, 256
+#: Rows of a dense matrix whose magnitudes are held at once.
+ROOM = 4096
+
+
+def gammas(n: Any) -> Vector:
+    """`gamma` of each entry."""
+    return np.asarray(np.where(n * UNIT < 1.0, n * UNIT / np.maximum(1.0 - n * UNIT, TINY), np.inf))
+
+
+def up(values: Tensor) -> Tensor:
+    """Upper bounds on all numbers that round to ``values``."""
+    return np.asarray(np.maximum(values * (1 + 4 * UNIT), values * (1 - 4 * UNIT)))
+
+
+def enclose(value: float) -> Rounded:
+    """``value`` as it is, if it carries an allowance already, else as an exact number."""
+    return value if isinstance(value, Rounded) else Rounded(value)
+
+
+# -- sums --------------------------------------------------------------------------------------------------------------
+
+
+def total(terms: ArrayLike | Iterable[float], errors: float = 0.0) -> Rounded:
+    """The sum of a few ``terms``, rounded once (math.fsum), those that are `Rounded` with their allowances.
+
+    errors : the sum of other absolute errors of the terms.
+    """
+    flat = terms if isinstance(terms, list) else np.asarray(terms, dtype=np.float64).ravel().tolist()
+    try:
+        value = math.fsum(flat)
+    except (OverflowError, ValueError):  # beyond the largest double, or inf - inf
+        return Rounded(math.nan, math.inf)
+    own = [term.allowance for term in flat if isinstance(term, Rounded)]
+    return Rounded.of(value, abs(value) * UNIT, errors, *own)
+
+
+def summed(terms: Any, errors: float = 0.0, operations: int = 0, positive: bool = False) -> Rounded:
+    """The sum of many ``terms`` (any shape), in blocks as `BLOCK_TERMS` says.
+
+    The bound is gamma(BLOCK_TERMS levels + operations) sum |terms| + errors, where levels is the number of digits of n
+    to the base BLOCK_TERMS, less one.
+
+    terms : an array or a `RoundedArray`, whose errors are added. operations : roundings in the computation of each
+    term. errors : the sum of what the terms are wrong by besides, absolute. positive : no term is below 0, so that
+    sum |terms| is the sum itself.
+    """
+    own = 0.0
+    if isinstance(terms, RoundedArray):
+        own = float(terms.errors.sum()) if np.any(terms.error) else 0.0
+        terms = terms.value
+    flat = np.ascontiguousarray(terms, dtype=np.float64).ravel()
+    parts, depth = flat, operations
+    while parts.size > EXACT_TERMS:
+        even = parts.size - parts.size % BLOCK_TERMS
+        parts = np.concatenate((parts[:even].reshape(BLOCK_TERMS, -1).sum(axis=0), parts[even:]))
+        depth += BLOCK_TERMS
+    value = total(parts.tolist())
+    size = abs(float(value)) if positive else float(np.abs(flat).sum())
+    return Rounded.of(float(value), value.allowance, gamma(depth) * size, errors, own)
+
+
+def dot(x: Any, y: Any) -> Rounded:
+    """x'y of two vectors; of arrays with the bound gamma(n) |x|'|y| + n TINY."""
+    if isinstance(x, RoundedArray) or isinstance(y, RoundedArray):
+        return summed(x * y)
+    n = np.size(x)
+    return Rounded.of(float(np.vdot(x, y)), gamma(n + 2) * float(np.vdot(np.abs(x), np.abs(y))), n * TINY)
+
+
+def binned(x: Any, index: Index, size: int) -> Any:
+    """Sums (size,) of the entries of x (n,) by ``index`` (n,); also of an array."""
+    if not isinstance(x, RoundedArray):
+        return np.bincount(index, weights=x, minlength=size)
+    value, most = np.bincount(index, weights=x.value, minlength=size), np.bincount(index, minlength=size)
+    error = np.bincount(index, weights=x.errors, minlength=size)
+    return RoundedArray(value, error + gammas(most) * np.bincount(index, weights=np.abs(x.value), minlength=size))
+
+
+def square(x: Any) -> Rounded:
+    """|x|^2: each block of `BLOCK` terms as it comes, their sum by math.fsum."""
+    if isinstance(x, RoundedArray):
+        return summed(x * x, positive=True)
+    x = np.ravel(x)
+    whole = len(x) - len(x) % BLOCK
+    body = x[:whole].reshape(-1, BLOCK)
+    parts = np.append(np.einsum("ij,ij->i", body, body), x[whole:] @ x[whole:])
+    rough = total(parts)
+    return Rounded.of(float(rough), rough.allowance, gamma(BLOCK + 2) * float(rough), len(x) * TINY)
+
+
+def compensated(parts: Iterable[Tensor], shape: tuple[int, ...]) -> Tensor:
+    """The sum of arrays, each addition with its error carried along (Ogita, Rump, Oishi 2005, Sum2): wrong by at most
+    UNIT |sum| + gamma(n)^2 sum |parts| for n of them."""
+    high, low = np.zeros(shape), np.zeros(shape)
+    for part in parts:
+        new = high + part
+        back = new - high
+        low += (high - (new - back)) + (part - back)
+        high = new
+    return np.asarray(high + low)
+
+
+# -- products with data, which are exact -------------------------------------------------------------------------------
+
+
+def product(matrix: Any, x: Any, norms: Vector | None = None) -> Any:
+    """matrix @ x; (n,), or (n, k) with one error a row.
+
+    matrix : (n, m), dense or sparse. x : (m,) or (m, k); of an array the product is an array, without errors.
+    norms : at least the Euclidean length of each row of ``matrix``: the errors are then bounded by Cauchy's inequality
+        instead of sums of magnitudes, which take as long as the product. (n,)
+    """
+    if not isinstance(x, RoundedArray):
+        return np.asarray(matrix @ x)
+    value = np.asarray(matrix @ x.value)
+    rate = gamma(_longest(matrix) + 2)
+    size, errors = np.abs(x.value), x.errors
+    if size.ndim > 1:
+        size, errors = size.max(axis=1), errors.max(axis=1)
+    if norms is not None:
+        error = norms * (rate * _length(size) + _length(errors))
+    else:
+        error = magnitudes(matrix, rate * size + errors)
+    error = error + (matrix.shape[1] * 2.0 * TINY if size.any() or errors.any() else 0.0)
+    return RoundedArray(value, error if value.ndim == 1 else error[:, None])
+
+
+def adjoint(matrix: Any, x: Any) -> Any:
+    """matrix' x; (m,) or (m, k), the sums over `ROWS` rows or more added with their errors, so that rounding does not
+    grow with the number of rows; arguments as in `product`."""
+    if not isinstance(x, RoundedArray):
+        return np.asarray(matrix.T @ x)
+    n, m = matrix.shape
+    step = max(ROWS, -(-n // BLOCKS))
+    if sp.issparse(matrix):
+        step = max(step, n * m // max(matrix.nnz, 1))  # fewer sums than entries
+    rate, shape = gamma(min(step, n) + 5), (m, *x.shape[1:])  # the sums of at most 2 BLOCKS parts included
+    size = np.zeros(shape)
+    weight = rate * np.abs(x.value) + x.error
+
+    def parts() -> Iterable[Tensor]:
+        for low in range(0, n, step):
+            rows = matrix[low : low + step]
+            size[:] += magnitudes(rows.T, weight[low : low + step])
+            yield np.asarray(rows.T @ x.value[low : low + step])
+
+    value = compensated(parts(), shape)
+    return RoundedArray(value, size + UNIT * np.abs(value) + (2.0 * n * TINY if weight.any() else 0.0))
+
+
+def magnitudes(matrix: Any, x: Tensor) -> Tensor:
+    """|matrix| x for x >= 0."""
+    if sp.issparse(matrix):
+        return np.asarray((matrix if matrix.data.min(initial=0.0) >= 0 else abs(matrix)) @ x)
+    blocks = [np.abs(matrix[low : low + ROOM]) @ x for low in range(0, len(matrix), ROOM)]  # no copy of all of it
+    return np.concatenate(blocks) if blocks else np.zeros((0, *x.shape[1:]))
+
+
+def _length(x: Vector) -> float:
+    """|x|, scaled so that no square underflows or overflows."""
+    top = float(x.max(initial=0.0))
+    return top * float(np.linalg.norm(x / top)) if 0.0 < top < math.inf else top
+
+
+def row_norms(matrix: Any) -> Vector:
+    """At least the Euclidean length of each row; inf where its squares overflow; (n,)."""
+    n, d = matrix.shape
+    with np.errstate(over="ignore", under="ignore"):
+        if sp.issparse(matrix):
+            squares, filled = np.zeros(n), np.diff(matrix.indptr) > 0
+            if filled.any():
+                squares[filled] = np.add.reduceat(matrix.data * matrix.data, matrix.indptr[:-1][filled])
+        else:
+            squares = np.einsum("ij,ij->i", matrix, matrix)
+        return np.asarray(np.sqrt(squares * (1 + gamma(d + 8)) + d * TINY) * (1 + 4 * UNIT))
+
+
+def _longest(matrix: Any) -> int:
+    """The most terms of a sum over a row."""
+    return int(np.diff(sp.csr_array(matrix).indptr).max(initial=0)) if sp.issparse(matrix) else int(matrix.shape[1])
+
+
+# -- functions ---------------------------------------------------------------------------------------------------------
+
+
+def maximum(x: Any, y: Any) -> Any:
+    """The larger of two, entry by entry: exact where the larger is exact and the other certainly less, as a hinge
+    max(x, 0) is where x is certainly below 0."""
+    (a, of_a), (b, of_b) = split(x), split(y)
+    value = np.maximum(a, b)
+    if not (isinstance(x, (Rounded, RoundedArray)) or isinstance(y, (Rounded, RoundedArray))):
+        return value
+    apart = np.subtract(a, b)
+    both = (of_a + of_b) * OUTWARD + UNIT * np.abs(apart)
+    error = np.where(apart > both, of_a, np.where(-apart > both, of_b, np.maximum(of_a, of_b)))
+    return RoundedArray(value, error)
+
+
+def largest(x: Any, axis: int) -> Any:
+    """The largest entry along an axis: it moves no more than the entry that moves most."""
+    if not isinstance(x, RoundedArray):
+        return np.max(x, axis=axis)
+    return RoundedArray(x.value.max(axis=axis), x.errors.max(axis=axis))
+
+
+def exp(x: Any) -> Any:
+    """e^x, entry by entry."""
+    value = np.exp(split(x)[0])
+    if not isinstance(x, RoundedArray):
+        return value
+    own, near = 2.0 * FUNCTION * UNIT, x.error < 0.5  # e^h - 1 < 2 h
+    most = np.exp(np.where(near, 0.0, x.value + x.error))
+    error = np.where(near, value * (2.0 * x.error + own), most * (1.0 + 2.0 * own))
+    return RoundedArray(value, error + np.where(x.value + x.error > -np.inf, 4.0 * TINY, 0.0))
+
+
+def log(x: Any) -> Any:
+    """ln x, entry by entry; unknown where x may be 0."""
+    value = np.log(split(x)[0])
+    if not isinstance(x, RoundedArray):
+        return value
+    rest = (x.value - x.error) * (1.0 - 4.0 * UNIT)
+    moved = np.where(rest > 0, x.error / np.where(rest > 0, rest, 1.0), np.inf)
+    return RoundedArray(value, moved + 2.0 * FUNCTION * UNIT * np.abs(value))
+
+
+def log_sum_exp(x: Any, axis: int) -> Any:
+    """ln sum e^x along an axis; -inf where all are: it moves no more than the entry that moves most."""
+    values = split(x)[0]
+    top = np.max(values, axis=axis, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0.0)
+    value = np.log(np.exp(values - top).sum(axis=axis)) + np.squeeze(top, axis=axis)
+    if not isinstance(x, RoundedArray):
+        return value
+    n, size = values.shape[axis], np.where(np.isfinite(value), np.abs(value), 0.0)
+    own = (2.0 * FUNCTION * (1.0 + math.log(n)) + n + 4.0) * UNIT + 2.0 * UNIT * (size + np.abs(top).max(axis=axis))
+    possible = np.where(values > -np.inf, x.errors, 0.0)
+    return RoundedArray(value, possible.max(axis=axis) + own)
+
+
+def entropy(x: Any) -> Any:
+    """-x ln x, entry by entry, for x >= 0.
+
+    It is concave, so that over an interval it is least at an end, and largest at an end or at 1/e.
+    """
+    values, error = split(x)
+    value = _entropy(values)
+    if not isinstance(x, RoundedArray):
+        return value
+    low, high = np.maximum(values - error, 0.0) * (1.0 - 4.0 * UNIT), (values + error) * (1.0 + 4.0 * UNIT)
+    ends = _entropy(low), _entropy(high)
+    least, most = np.minimum(*ends), np.maximum(*ends)
+    most = np.where((low < math.exp(-1.0)) & (high > math.exp(-1.0)), math.exp(-1.0), most)
+    size = np.maximum(np.abs(value), np.maximum(np.abs(least), np.abs(most)))
+    own = (4.0 * FUNCTION + 8.0) * UNIT * size + 4.0 * TINY * (high > 0)
+    return RoundedArray(value, np.where(high > 0, np.maximum(np.maximum(most - value, value - least), 0.0) + own, 0.0))
+
+
+def _entropy(values: Tensor) -> Tensor:
+    used = values > 0
+    return np.where(used, -values * np.log(np.where(used, values, 1.0)), 0.0)
+
+
+def times(*factors: float) -> float:
+    """The product of numbers >= 0, with no overflow or underflow on the way; 0 where a factor is 0."""
+    if min(factors) == 0.0:
+        return 0.0
+    if not all(map(math.isfinite, factors)):
+        return math.inf
+    mantissa, exponent = 1.0, 0
+    for factor in factors:
+        part, power = math.frexp(factor)
+        mantissa, exponent = mantissa * part, exponent + power
+    try:
+        return math.ldexp(mantissa, exponent)
+    except OverflowError:
+        return math.inf

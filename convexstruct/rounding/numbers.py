@@ -1,0 +1,256 @@
+"""`Rounded` and `RoundedArray`: numbers with a bound on their error, and their arithmetic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from convexstruct.arrays import Tensor
+
+#: Half the distance from 1 to the next number: the largest relative error of one operation.
+UNIT = 2.0**-53
+#: The distance from 1 to the next number, 2 UNIT: one unit in the last place.
+EPS = 2.0**-52
+#: The smallest positive number: no product or quotient that underflows is wrong by more.
+TINY = 2.0**-1074
+#: Products of numbers above this neither underflow nor does a share `UNIT` of them.
+SMALL = 1e-290
+#: Numbers beyond this are not added up: their sums might overflow, and what they bound is infinite then.
+GREATEST = 1e300
+#: The error of a function such as exp or log, in units in the last place (each 2 UNIT relative to the value), at most.
+FUNCTION = 8
+#: Factor by which an allowance is widened because it was itself computed with rounding; enough for 1e6 operations
+#: one after another.
+OUTWARD = 1.0 + 1e-9
+
+
+def gamma(n: float) -> float:
+    """n UNIT / (1 - n UNIT): the relative error of n operations one after another; inf where the bound is void."""
+    return n * UNIT / (1.0 - n * UNIT) if n * UNIT < 1.0 else math.inf
+
+
+class Rounded(float):
+    """A float and how far the exact number may lie from it.
+
+    It can stand wherever a float is wanted. Sums, differences, products and quotients with floats and with others of
+    its kind carry the allowance, those with an array give a `RoundedArray`; a function such as math.sqrt or np.exp
+    sees the float alone.
+
+    allowance : at least 0; inf where nothing is known. ``upper`` and ``lower`` enclose the exact number.
+    """
+
+    __slots__ = ("allowance",)
+    allowance: float
+
+    def __new__(cls, value: float, allowance: float = 0.0) -> Self:
+        self = super().__new__(cls, value)
+        self.allowance = math.inf if math.isnan(allowance) else float(allowance)
+        return self
+
+    @classmethod
+    def of(cls, value: float, *allowances: float) -> Self:
+        """``value`` with the sum of ``allowances``, widened for the rounding in computing them."""
+        return cls(
+            value, math.fsum(allowances) * OUTWARD + 4 * TINY if all(map(math.isfinite, allowances)) else math.inf
+        )
+
+    @property
+    def upper(self) -> float:
+        """At least the exact number."""
+        return math.nextafter(float(self) + self.allowance, math.inf) if self.allowance else float(self)
+
+    @property
+    def lower(self) -> float:
+        """At most the exact number."""
+        return math.nextafter(float(self) - self.allowance, -math.inf) if self.allowance else float(self)
+
+    def __reduce__(self) -> tuple[type[Rounded], tuple[float, float]]:
+        return type(self), (float(self), self.allowance)
+
+    def __repr__(self) -> str:
+        return f"{float(self)!r} +- {self.allowance:.1g}"
+
+    def __add__(self, other: Any) -> Any:
+        return _operated(_add, self, other)
+
+    def __sub__(self, other: Any) -> Any:
+        return _operated(_subtract, self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return _operated(_subtract, other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return _operated(_multiply, self, other)
+
+    def __truediv__(self, other: Any) -> Any:
+        return _operated(_divide, self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _operated(_divide, other, self)
+
+    def __neg__(self) -> Rounded:
+        return Rounded(-float(self), self.allowance)
+
+    def __abs__(self) -> Rounded:
+        return Rounded(abs(float(self)), self.allowance)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        """Arithmetic with NumPy's numbers and arrays carries the allowance; any other function sees the float."""
+        if method == "__call__" and ufunc in _ARITHMETIC and not options:
+            return _operated(_ARITHMETIC[ufunc], *inputs)
+        return getattr(ufunc, method)(*(float(x) if isinstance(x, Rounded) else x for x in inputs), **options)
+
+
+class RoundedArray:
+    """An array and, entry by entry, how far the exact numbers may lie from it.
+
+    value : any shape. error : at least 0, of a shape that broadcasts to that of ``value``, so that one number may serve
+    a row or the whole; inf or NaN where nothing is known. What is 0 exactly has the error 0, and keeps it.
+    """
+
+    __slots__ = ("error", "value")
+    __array_ufunc__ = None  # so that `array * self` comes here
+
+    def __init__(self, value: ArrayLike, error: ArrayLike = 0.0) -> None:
+        self.value: Tensor = np.asarray(value, dtype=np.float64)
+        self.error: Tensor = np.asarray(error, dtype=np.float64)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.value.shape
+
+    @property
+    def errors(self) -> Tensor:
+        """``error`` in the shape of ``value``, read-only."""
+        return np.broadcast_to(self.error, self.value.shape)
+
+    def __getitem__(self, at: Any) -> RoundedArray:
+        return RoundedArray(self.value[at], self.errors[at] if self.error.ndim else self.error)
+
+    def reshape(self, *shape: int) -> RoundedArray:
+        return RoundedArray(self.value.reshape(*shape), self.errors.reshape(*shape) if self.error.ndim else self.error)
+
+    @property
+    def T(self) -> RoundedArray:
+        return RoundedArray(self.value.T, self.errors.T if self.error.ndim else self.error)
+
+    def __add__(self, other: Any) -> RoundedArray:
+        return _add(self, other)
+
+    def __sub__(self, other: Any) -> RoundedArray:
+        return _subtract(self, other)
+
+    def __rsub__(self, other: Any) -> RoundedArray:
+        return _subtract(other, self)
+
+    def __mul__(self, other: Any) -> RoundedArray:
+        return _multiply(self, other)
+
+    def __truediv__(self, other: Any) -> RoundedArray:
+        return _divide(self, other)
+
+    def __rtruediv__(self, other: Any) -> RoundedArray:
+        return _divide(other, self)
+
+    def __neg__(self) -> RoundedArray:
+        return RoundedArray(-self.value, self.error)
+
+    def __abs__(self) -> RoundedArray:
+        return RoundedArray(np.abs(self.value), self.error)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def sum(self, axis: int) -> RoundedArray:
+        """Along one axis; `summed` is the sum of all entries."""
+        value = self.value.sum(axis=axis)
+        size = gamma(self.value.shape[axis]) * np.abs(self.value).sum(axis=axis)
+        return RoundedArray(value, size + self.errors.sum(axis=axis))
+
+    def __repr__(self) -> str:
+        return f"{self.value!r} +- {self.error!r}"
+
+
+def exact(values: ArrayLike) -> RoundedArray:
+    """``values`` as numbers without error, so that a formula carries its rounding from here on."""
+    return RoundedArray(values)
+
+
+# -- arithmetic --------------------------------------------------------------------------------------------------------
+
+
+def split(x: Any) -> tuple[Any, Any]:
+    """(value, error) of anything that stands in a formula."""
+    if isinstance(x, RoundedArray):
+        return x.value, x.error
+    return (float(x), x.allowance) if isinstance(x, Rounded) else (x, 0.0)
+
+
+def _operated(operation: Callable[[Any, Any], RoundedArray], x: Any, y: Any) -> Any:
+    """``operation`` where one of the two is a `Rounded`."""
+    if not all(isinstance(z, (int, float, np.number, np.ndarray, RoundedArray)) for z in (x, y)):
+        return NotImplemented
+    with np.errstate(all="ignore"):
+        found = operation(x, y)
+    if found.value.ndim:
+        return found
+    return Rounded.of(float(found.value), float(found.error)) if found.error else Rounded(float(found.value))
+
+
+def _add(x: Any, y: Any) -> RoundedArray:
+    (a, of_a), (b, of_b) = split(x), split(y)
+    value = np.add(a, b)
+    return RoundedArray(value, of_a + of_b + UNIT * np.abs(value))
+
+
+def _subtract(x: Any, y: Any) -> RoundedArray:
+    (a, of_a), (b, of_b) = split(x), split(y)
+    value = np.subtract(a, b)
+    return RoundedArray(value, of_a + of_b + UNIT * np.abs(value))
+
+
+def _multiply(x: Any, y: Any) -> RoundedArray:
+    (a, of_a), (b, of_b) = split(x), split(y)
+    value = np.multiply(a, b)
+    error = UNIT * np.abs(value)
+    if np.any(of_b):
+        error = error + np.abs(a) * of_b
+    if np.any(of_a):
+        error = error + (np.abs(b) + of_b) * of_a
+    return RoundedArray(value, _underflow(error, value, _zero(a, of_a) | _zero(b, of_b)))
+
+
+def _divide(x: Any, y: Any) -> RoundedArray:
+    """Unknown where the divisor may be 0."""
+    (a, of_a), (b, of_b) = split(x), split(y)
+    value = np.divide(a, b)
+    error = UNIT * np.abs(value)
+    if np.any(of_a) or np.any(of_b):
+        rest = (np.abs(b) - of_b) * (1.0 - 4.0 * UNIT)
+        error = error + np.where(rest > 0, (of_a + np.abs(value) * of_b) / np.where(rest > 0, rest, 1.0), np.inf)
+    return RoundedArray(value, _underflow(error, value, _zero(a, of_a) | np.isinf(b)))
+
+
+_ARITHMETIC: dict[np.ufunc, Callable[[Any, Any], RoundedArray]] = {
+    np.add: _add,
+    np.subtract: _subtract,
+    np.multiply: _multiply,
+    np.divide: _divide,
+}
+
+
+def _zero(value: Any, error: Any) -> Any:
+    """Where a number is 0 exactly."""
+    return np.equal(value, 0.0) & np.equal(error, 0.0)
+
+
+def _underflow(error: Tensor, value: Tensor, exact_zero: Any) -> Tensor:
+    """``error``, and a few `TINY` where a product of numbers other than 0 may have fallen below the normal numbers."""
+    if not np.any(np.abs(value) < SMALL):
+        return error
+    return np.asarray(error + np.where(exact_zero | (np.abs(value) >= SMALL), 0.0, 4.0 * TINY))
