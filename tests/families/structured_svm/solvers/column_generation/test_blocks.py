@@ -174,45 +174,6 @@ def test_steps_of_an_example_raise_the_dual_value_and_leave_little_of_its_gap(se
         assert left <= blocks.INNER_SHARE * gap + ROUNDING
 
 
-@pytest.mark.parametrize(("few", "share"), [(1, 0.3), (50, 0.9)])
-def test_steps_end_by_their_number_or_by_the_share_of_the_gap(
-    few: int, share: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`MOST_STEPS`, `INNER_SHARE`: what ends sooner leaves more."""
-    left = []
-    for patched in (False, True):
-        run = filled(text(3, n=6), 3)
-        if patched:
-            monkeypatch.setattr(blocks, "MOST_STEPS", few)
-            monkeypatch.setattr(blocks, "INNER_SHARE", share)
-        run.sweep(np.arange(6))
-        left.append(run.bound)
-    assert left[0] > left[1]
-
-
-def test_conjugate_gradients_reach_the_optimum_of_a_face_that_sweeps_only_approach(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """After a few sweeps the face of the restricted optimum is found; cycles then gain what many sweeps would."""
-    problem = text(2, n=60, columns=200)
-    bounds = []
-    for conjugate in (0, blocks.CONJUGATE_STEPS):
-        monkeypatch.setattr(blocks, "CONJUGATE_STEPS", conjugate)
-        run = Ascent(problem, np.random.default_rng(0))
-        for _ in range(5):
-            run.decode(None)
-        before = run.bound
-        run.cycles(5)
-        bounds.append(run.bound - before)
-        kept = run.w.copy()
-        run.refresh()
-        assert kept == pytest.approx(run.w, abs=1e-10)
-        for pool in run.pools:
-            assert pool.alpha.min() >= 0
-            assert pool.alpha.sum() == pytest.approx(pool.ceiling)
-    assert bounds[1] > bounds[0] > 0
-
-
 def test_a_labelling_without_multiplier_is_dropped_and_the_truth_never_is() -> None:
     run = filled(text(5, n=6), 5)
     for pool in run.pools:
@@ -234,55 +195,27 @@ def test_a_start_restores_its_bound() -> None:
 
 
 @pytest.mark.parametrize(
-    ("work", "dense", "by_blocks"), [(0.0, False, True), (np.inf, False, False), (0.0, True, False)]
-)
-def test_the_default_ascends_where_data_are_wide_and_exact_pools_dear(
-    work: float, dense: bool, by_blocks: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    taken: list[Ascent] = []
-
-    def watched(run: Ascent, *rest: Any) -> Iterator[Iterate]:
-        taken.append(run)
-        return blocks.ascend(run, *rest)
-
-    monkeypatch.setattr(column_generation, "CHEAP_WORK", work)
-    monkeypatch.setattr(column_generation, "ascend", watched)
-    problem = text(0)
-    if dense:
-        x = problem.features.node_features.toarray()
-        problem = StructuredSVM.read(x, problem.features.split_labels(problem.features.truth), 3, C=1.0)
-    solution = solve(problem)
-    assert solution.status is Status.OPTIMAL
-    assert bool(taken) == by_blocks
-    holds(solution, optimum(problem), gap=HIGH.gap)
-
-
-@pytest.mark.parametrize(
-    ("more", "expected"),
+    ("constant", "more", "expected"),
     [
-        ({}, False),
-        ({"scaling": "slack"}, True),
-        ({"loss": "zero_one"}, True),
-        ({"scaling": "slack", "associative": True}, False),
+        ("CHEAP_WORK", {}, True),
+        ("CHEAP_WORK", {"dense": True}, False),
+        ("DEAR_WORK", {}, False),
+        ("DEAR_WORK", {"scaling": "slack"}, True),
+        ("DEAR_WORK", {"loss": "zero_one"}, True),
+        ("DEAR_WORK", {"scaling": "slack", "associative": True}, False),
     ],
 )
-def test_the_default_takes_blocks_where_there_are_no_sums_and_exact_pools_are_dear(
-    more: dict[str, Any], expected: bool, monkeypatch: pytest.MonkeyPatch
+def test_the_default_ascends_where_exact_pools_are_dear_and_data_are_wide_or_there_are_no_sums(
+    constant: str, more: dict[str, Any], expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    problem = text(0, size=2, **more)
-    assert not column_generation.by_blocks(problem)
-    monkeypatch.setattr(column_generation, "DEAR_WORK", 0.0)
-    assert column_generation.by_blocks(problem) == expected
+    problem = text(0, **{key: value for key, value in more.items() if key != "dense"})
+    if "dense" in more:
+        x = problem.features.node_features.toarray()
+        problem = StructuredSVM.read(x, problem.features.split_labels(problem.features.truth), 3, C=1.0)
+    assert "an example at a time" not in solve(problem).solver
+    monkeypatch.setattr(column_generation, constant, 0.0)
     solution = solve(problem)
-    assert solution.status is Status.OPTIMAL
     assert ("an example at a time" in solution.solver) == expected
-
-
-def test_the_default_takes_blocks_where_examples_have_several_components(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(column_generation, "CHEAP_WORK", 0.0)
-    problem = text(1, edges="none")
-    solution = solve(problem)
-    assert solution.status is Status.OPTIMAL
     holds(solution, optimum(problem))
 
 
@@ -305,38 +238,25 @@ def test_columns_that_cancel_do_not_stall_it(x: Any) -> None:
     assert solution.lower_bound == pytest.approx(2.0, rel=1e-9)
 
 
-@pytest.mark.parametrize("rounds", [15, 10**9])
-def test_exact_pools_end_what_blocks_do_not(rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Columns of sizes 1e-2 to 1e2: blocks alone need 37 rounds."""
-    monkeypatch.setattr(column_generation, "CHEAP_WORK", 0.0)
-    monkeypatch.setattr(column_generation, "BLOCK_ROUNDS", rounds)
-    problem = text(1, n=6)
+@pytest.mark.parametrize(
+    "numbers", [{"BLOCK_ROUNDS": 3}, {"BLOCK_ROUNDS": 3, "GROWN_WORK": 0.0}], ids=["once", "and back"]
+)
+@pytest.mark.parametrize("edges", ["chain", "none"])
+def test_pools_and_blocks_hand_over_to_each_other_and_the_bounds_stay_true(
+    edges: str, numbers: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Columns of sizes 1e-2 to 1e2."""
+    for name, value in ({"CHEAP_WORK": 0.0} | numbers).items():
+        monkeypatch.setattr(column_generation, name, value)
+    problem = text(1, n=6, edges=edges)
     size = sp.diags_array(10.0 ** np.random.default_rng(0).integers(-2, 3, problem.features.n_node_features))
     x = sp.csr_array(problem.features.node_features @ size)
-    problem = StructuredSVM.read(x, problem.features.split_labels(problem.features.truth), 3, C=1.0)
-    solution = solve(problem, tol=LOW, max_iterations=30)
-    assert (solution.status is Status.OPTIMAL) == (rounds == 15)
-    holds(solution, optimum(problem), gap=LOW.gap if rounds == 15 else 1.0)
-
-
-def test_exact_pools_go_on_where_blocks_end_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    def ended(*given_: Any) -> Iterator[Iterate]:
-        yield replace(next(blocks.ascend(*given_)), done=True)
-
-    monkeypatch.setattr(column_generation, "by_blocks", lambda problem: True)
-    monkeypatch.setattr(column_generation, "ascend", ended)
-    problem = text(0)
-    solution = solve(problem)
+    problem = StructuredSVM.read(x, problem.features.split_labels(problem.features.truth), 3, edges=edges, C=1.0)
+    expected, bounds = optimum(problem), []
+    solution = solve(problem, tol=LOW, callback=lambda iterate, _: bounds.append(iterate.lower_bound))
     assert solution.status is Status.OPTIMAL
-    holds(solution, optimum(problem), gap=HIGH.gap)
-
-
-def test_pools_of_many_labellings_are_left_to_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(column_generation, "CHEAP_WORK", 0.0)
-    monkeypatch.setattr(column_generation, "STEP_WORK", 0.0)
-    solution = solve(text(0), ColumnGeneration(), max_iterations=500)
-    assert solution.status is Status.OPTIMAL
-    holds(solution, optimum(text(0)))
+    assert max(bounds) <= expected * (1 + HIGH.gap)
+    holds(solution, expected, gap=LOW.gap)
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from convexstruct.core.driver import solve
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.registry import choose
 from convexstruct.core.solution import Status
-from convexstruct.datasets import random_chains, random_trees
+from convexstruct.datasets import random_chains
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.column_generation import column_generation, restricted_master
 from convexstruct.families.structured_svm.solvers.column_generation.column_generation import ColumnGeneration
@@ -95,12 +95,6 @@ def test_chains_are_certified_at_every_scale(scale: dict[str, float]) -> None:
     assert solution.certificate.gap <= HIGH.gap * (1 + LOW.gap)
 
 
-def test_trees_with_sparse_features_are_certified() -> None:
-    data = random_trees(20, 8, 4, 50, active=5, seed=2)
-    solution = solve(StructuredSVM.read(data.node_features, data.labels_each, 4, edges=data.edges_each, C=0.1))
-    assert solution.status.solved
-
-
 def test_more_parameters_than_columns_goes_by_the_columns() -> None:
     rng = np.random.default_rng(0)
     features, labels = [rng.normal(size=(3, 200)) for _ in range(6)], [rng.integers(0, 3, 3) for _ in range(6)]
@@ -180,20 +174,6 @@ def test_slack_scaling_with_a_large_c_does_not_end_before_it_begins() -> None:
     data = random_chains(300, 3, 3, 10, seed=0)
     problem = StructuredSVM.read(data.node_features, data.labels_each, data.n_labels, C=100.0, scaling="slack")
     assert solve(problem, max_iterations=60).status is Status.OPTIMAL
-
-
-def test_pools_that_grow_too_large_are_handed_to_the_ascent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`GROWN_WORK`: by exact pools, by ascent or by both, the optimum is the same, and bounds never loosen between."""
-    data = random_chains(6, 5, 4, 30, seed=2)
-    problem = StructuredSVM.read(data.node_features, data.labels_each, 4, C=1.0)
-    value = optimum(marginals(problem)).value
-    for work in (0.0, 1e4, np.inf):
-        monkeypatch.setattr(column_generation, "GROWN_WORK", work)
-        bounds: list[float] = []
-        solution = solve(problem, callback=lambda iterate, _: bounds.append(iterate.lower_bound))  # noqa: B023
-        assert solution.status is Status.OPTIMAL
-        assert solution.lower_bound - HIGH.gap * value <= value <= solution.primal + HIGH.gap * value
-        assert max(bounds) <= value * (1 + HIGH.gap)
 
 
 #: Offset and factor of a feature: a time stamp, another unit, a year, and one that is nearly 0.
