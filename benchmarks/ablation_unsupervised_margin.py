@@ -14,13 +14,21 @@ from typing import Any
 import numpy as np
 
 from benchmarks.ablation import Mechanism, Oracle, Study, numbers, options
-from benchmarks.unsupervised_margin import GAP, Workload
+from benchmarks.unsupervised_margin import GAP, Workload, drawn
 from convexstruct.arrays import Matrix, Vector
 from convexstruct.core.certificates import relative_gap
-from convexstruct.families.unsupervised_margin import LowRank, ReducedADMM, UnsupervisedMargin
-from convexstruct.families.unsupervised_margin.solvers import alternating, diagonal, low_rank, reduced_admm, splitting
+from convexstruct.families.unsupervised_margin import InteriorPoint, LowRank, UnsupervisedMargin
+from convexstruct.families.unsupervised_margin.solvers import (
+    alternating,
+    diagonal,
+    interior_point,
+    low_rank,
+    reduced_admm,
+    splitting,
+)
 from convexstruct.families.unsupervised_margin.solvers.alternating import quadratic_half, semidefinite_half
 from convexstruct.families.unsupervised_margin.solvers.diagonal import best_diagonal
+from convexstruct.families.unsupervised_margin.solvers.reduced_admm import ReducedADMM
 from convexstruct.tolerances import HIGH
 
 
@@ -103,6 +111,7 @@ OF_ADMM = (
     *options(memory=(0,), relaxation=(1.0,), changes=(0,), every=(1,)),
     *numbers(reduced_admm, BOUND_RATIO=(1.0, math.inf)),
 )
+OF_INTERIOR = (*options(barrier=(1e-3, 10.0)), *numbers(interior_point, SHORT_OF_BORDER=(0.7, 0.999), BLOCK=(8, 10**6)))
 OF_DIAGONAL = numbers(diagonal, BARRIER_FALL=(0.5,), LAST_BARRIER=(1e-10, 1e-7), LEAST_EIGENVALUE=(1e-8, 0.1))
 OF_HALVES = (
     *numbers(alternating, PENALTY=(0.1, 1.0), RELAXATION=(1.0,), STEPS=(500,)),
@@ -117,6 +126,8 @@ HALVES = [partial(_half, n, beta, 0.3, 1) for n in (6, 20) for beta in (0.01, 0.
 RELATIONS = [partial(_relation, n, beta, seed) for n in (20, 100) for beta in (0.5, 50.0) for seed in (1, 2)]
 
 STUDIES = [
+    Study("interior-18", _some(3, 6), InteriorPoint(), HIGH.gap, OF_INTERIOR),
+    Study("interior-small", [partial(drawn, number) for number in range(40)], InteriorPoint(), GAP, OF_INTERIOR),
     Study("factors-80", _some(10, 8), LowRank(), GAP, OF_FACTORS),
     Study("factors-80-labels-3", _some(10, 8, 3), LowRank(), GAP, OF_FACTORS),
     Study("factors-160", _some(10, 16)[:2], LowRank(), GAP, OF_FACTORS),

@@ -1,4 +1,5 @@
-"""Workload `unsupervised_margin`: the fast default beside ADMM, Clarabel and SCS on the reduced SDP; reduction; growth.
+"""Workload `unsupervised_margin`: the fast default beside ADMM, Clarabel and SCS on the reduced SDP; reduction; growth;
+small random problems beside Clarabel.
 
     python benchmarks/unsupervised_margin.py [--quick] [--only NAME ...] [--seconds LIMIT] [--json FILE]
 
@@ -58,6 +59,8 @@ GOALS = {CLARABEL: 40.0, SCS: 2.0}
 GAP, SCS_ACCURACY = 1e-4, 1e-5
 #: Probability that the state changes, and that the symbol shown is that of the state.
 CHANGE = 0.95
+#: Seconds that a small random problem may take.
+SMALL_SECONDS = 10.0
 #: beta of the problem, and the one that references are given: 1 / (2 beta) is a factor of the objective, 1 for these.
 BETA, SCALED = 0.01, 0.5
 
@@ -102,30 +105,117 @@ class Workload:
         )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Draws:
+    """Small random problems, numbers ``first`` to ``first + count - 1``: 2 to 12 rows, 2 to 4 labels, chains, trees or
+    points, kernels of every rank and of sizes over six decades, and balances from next to the smallest to 1."""
+
+    count: int
+    first: int = 0
+    tol: float = GAP
+
+    @property
+    def name(self) -> str:
+        return f"{self.count} small random problems"
+
+    def problems(self) -> Iterator[UnsupervisedMargin]:
+        return map(drawn, range(self.first, self.first + self.count))
+
+
+def drawn(number: int) -> UnsupervisedMargin:
+    """One of `Draws`."""
+    import numpy as np
+
+    from convexstruct.families.unsupervised_margin import UnsupervisedMargin
+    from convexstruct.families.unsupervised_margin.interior import least_pair_balance
+
+    rng = np.random.default_rng([29, number])
+    n = int(rng.integers(2, 13))
+    kappa = int(rng.integers(2, min(n, 4) + 1))
+    lengths: list[int] = []
+    while sum(lengths) < n:
+        lengths.append(int(rng.integers(1, n - sum(lengths) + 1)))
+    kind = rng.choice(["chain", "tree", "points"], p=[0.6, 0.2, 0.2])
+    firsts = np.cumsum([0, *lengths])
+    pairs: Any = "chain" if kind == "chain" else []
+    if kind == "tree":
+        pairs = [(a + int(rng.integers(i)), a + i) for a, length in zip(firsts, lengths) for i in range(1, length)]
+    x = rng.normal(size=(n, int(rng.integers(1, n + 1))))
+    if rng.random() < 0.3:  # ties
+        x = np.sign(x)
+    kernel = 10.0 ** rng.uniform(-3, 3) * (x @ x.T)
+
+    def balance(least: float) -> float:
+        shares = (1.0, rng.random(), 10.0 ** rng.uniform(-9, 0), 10.0 ** rng.uniform(-9, 0))
+        return float(least + (1.0 - least) * rng.choice(shares))
+
+    def read(pair_balance: float) -> UnsupervisedMargin:
+        return UnsupervisedMargin.read(
+            None, kappa, beta=beta, label_balance=label_balance, pair_balance=pair_balance, pairs=pairs, kernel=kernel,
+            lengths=lengths,
+        )  # fmt: skip
+
+    beta, label_balance = 10.0 ** rng.uniform(-3, 1), balance(0.0)
+    return read(balance(least_pair_balance(n, read(1.0).feasible.siblings, kappa)))
+
+
 #: The rows of the paper's synthetic sets; what is solved in full too; what grows.
 PAPER, SMALL = Workload(10, 8), Workload(3, 6)
 LARGER = (PAPER, Workload(10, 16), Workload(20, 20))
 LABELS = (Workload(10, 8, 3),)
-SECTIONS = ("references", "reduction", "growth")
+SMALL_RANDOM = Draws(300)
+SECTIONS = ("references", "reduction", "growth", "small")
 START = functools.partial(launch, __file__)
 
 
 # -- in the child ------------------------------------------------------------------------------------------------------
 
 
-def measure(workload: Workload, solver: str, limit: float) -> Iterator[dict[str, Any]]:
+def measure(workload: Workload | Draws, solver: str, limit: float) -> Iterator[dict[str, Any]]:
     """Solve; yield what is known before, and at the end."""
+    if isinstance(workload, Draws):
+        yield from _compared(workload, limit)
+        return
     if solver not in (FAST, ADMM):
         import convexstruct.models  # noqa: F401  its import is no part of the solve, nor is its memory
     problem = workload.problem()
     yield {"before": memory()}
     if solver in (FAST, ADMM):
-        from convexstruct.families.unsupervised_margin import ReducedADMM
+        from convexstruct.families.unsupervised_margin.solvers.reduced_admm import ReducedADMM
 
         yield from watched(problem, None if solver == FAST else ReducedADMM(), workload.tol, limit)
     else:
         yield from _reference(problem, solver, limit)
     yield {"peak": memory()}
+
+
+def _compared(draws: Draws, limit: float) -> Iterator[dict[str, Any]]:
+    """The fast default on each problem, and Clarabel: how many are not OPTIMAL within ``limit`` seconds, how many of
+    the two brackets have nothing in common, how many Clarabel does not solve; processor seconds of each."""
+    from convexstruct.core.driver import solve
+    from convexstruct.models import FORMULATIONS
+    from convexstruct.tolerances import ROUNDING
+
+    told = {FAST: 0, "apart": 0, CLARABEL: 0, "longest": 0.0, "seconds": 0.0, "Clarabel's seconds": 0.0}
+    for problem in draws.problems():
+        begin = time.process_time()
+        own = solve(problem, tol=draws.tol, time_limit=limit)
+        spent = time.process_time() - begin
+        begin = time.process_time()
+        try:
+            other = FORMULATIONS["unsupervised_margin.reduced"].builder(problem).solve("CLARABEL", draws.tol)
+            bracket, known = (other.lower_bound, other.primal), other.status.name == "OPTIMAL"
+        except BaseException as panic:  # where an eigenvalue fails, Clarabel raises what is no Exception
+            if "Panic" not in type(panic).__name__:
+                raise
+            bracket, known = (-math.inf, math.inf), False
+        told["Clarabel's seconds"] += time.process_time() - begin
+        told["seconds"], told["longest"] = told["seconds"] + spent, max(told["longest"], spent)
+        told[FAST] += own.status.name != "OPTIMAL" or spent > limit
+        told[CLARABEL] += not known
+        slack = ROUNDING * max(1.0, abs(own.primal))
+        told["apart"] += max(own.lower_bound, bracket[0]) > min(own.primal, bracket[1]) + slack
+    yield {"levels": {"small": told}, "seconds": told["seconds"], "status": "OPTIMAL", "peak": memory()}
 
 
 def _reference(problem: UnsupervisedMargin, solver: str, limit: float) -> Iterator[dict[str, Any]]:
@@ -230,9 +320,24 @@ def run_growth(session: Session, workloads: Sequence[Workload], more: Sequence[W
         console.print(f"{run.workload.name}: " + judged(f"certified {GAP:.0e}", met))
 
 
+def run_small(session: Session, draws: Draws, console: Console) -> None:
+    """All OPTIMAL within `SMALL_SECONDS` each, in brackets with Clarabel, and not slower on the whole."""
+    told = session("small", draws, FAST, SMALL_SECONDS).levels.get("small")
+    if told is None:
+        return session.judge(draws, "solved", None)
+    session.judge(draws, "all OPTIMAL, in brackets with Clarabel", told[FAST] == told["apart"] == 0)
+    session.judge(draws, "no slower than Clarabel", told["seconds"] <= told["Clarabel's seconds"])
+    console.print(f"{draws.name}: " + ", ".join(f"{name} {value:.3g}" for name, value in told.items()))
+    return None
+
+
 def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> int:
     chosen = options(
-        "The reduced SDP: fast default, ADMM, references, growth.", SECTIONS, BUDGET, QUICK_BUDGET, arguments
+        "The reduced SDP: fast default, ADMM, references, growth, small ones.",
+        SECTIONS,
+        BUDGET,
+        QUICK_BUDGET,
+        arguments,
     )
     wanted, quick = chosen.only or SECTIONS, chosen.quick
     with opened(chosen, launcher, LIMITS, QUICK_LIMIT, ("cvxpy", "clarabel", "scs"), rules=RULES) as (session, console):
@@ -243,9 +348,11 @@ def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> 
         if "growth" in wanted:
             larger = (Workload(3, 4), Workload(3, 8)) if quick else LARGER
             run_growth(session, larger, (Workload(3, 4, 3),) if quick else LABELS, console)
+        if "small" in wanted:
+            run_small(session, Draws(20) if quick else SMALL_RANDOM, console)
     return 0
 
 
 if __name__ == "__main__":
-    child(Workload, measure)
+    child(lambda **given: Draws(**given) if "count" in given else Workload(**given), measure)
     sys.exit(main())

@@ -4,21 +4,22 @@ from convexstruct.core.iterate import Solver
 from convexstruct.core.papers import PAPER_3
 from convexstruct.core.registry import Family, System, register
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
+from convexstruct.families.unsupervised_margin.solvers.free_entries import count_entries
+from convexstruct.families.unsupervised_margin.solvers.interior_point import InteriorPoint
 from convexstruct.families.unsupervised_margin.solvers.low_rank import LowRank
-from convexstruct.families.unsupervised_margin.solvers.reduced_admm import ReducedADMM
 from convexstruct.tolerances import Profile
 
-__all__ = ["FAMILY", "LowRank", "ReducedADMM", "UnsupervisedMargin"]
+__all__ = ["FAMILY", "InteriorPoint", "LowRank", "UnsupervisedMargin"]
 
-#: Number of rows from which `LowRank` is chosen; of 50 to 60 rows neither solver is faster on the whole.
-MANY_ROWS = 50
+#: Free entries of M and N up to which `InteriorPoint` is chosen, about those of 30 rows in chains: its steps cost their
+#: cube, and first-order methods are as fast from there on.
+FEW_ENTRIES = 850
 
 
 def best(problem: UnsupervisedMargin, wanted: Profile) -> tuple[Solver, str]:
-    """Low-rank factors finished by ADMM from `MANY_ROWS` rows on; ADMM alone below, where its eigendecompositions are
-    cheap."""
-    if problem.n_rows < MANY_ROWS:
-        return ReducedADMM(), "splitting into cones, rows and triples, with Anderson acceleration"
+    """The interior point method up to `FEW_ENTRIES` free entries; low-rank factors finished by ADMM beyond."""
+    if count_entries(problem) <= FEW_ENTRIES:
+        return InteriorPoint(), "an interior point method, for few rows"
     return LowRank(), "low-rank factors with an augmented Lagrangian, finished by ADMM"
 
 
@@ -27,7 +28,7 @@ FAMILY = register(
         __name__,
         title="Unsupervised max-margin Markov networks by semidefinite programming",
         problems=(UnsupervisedMargin,),
-        solvers=(LowRank, ReducedADMM),
+        solvers=(InteriorPoint, LowRank),
         best=best,
         systems=(
             System(

@@ -10,8 +10,9 @@ import pytest
 
 import convexstruct as cs
 from convexstruct.core.solution import Status
-from convexstruct.families.unsupervised_margin import LowRank, ReducedADMM, UnsupervisedMargin
+from convexstruct.families.unsupervised_margin import InteriorPoint, LowRank, UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.solvers.low_rank import _Lagrangian
+from convexstruct.families.unsupervised_margin.solvers.reduced_admm import ReducedADMM
 from convexstruct.families.unsupervised_margin.solvers.splitting import Splitting
 from convexstruct.models import FORMULATIONS
 from convexstruct.tolerances import HIGH, ROUNDING
@@ -31,7 +32,7 @@ KINDS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("kind", range(len(KINDS)))
-@pytest.mark.parametrize("solver", [LowRank(), ReducedADMM(), ReducedADMM(memory=0)])
+@pytest.mark.parametrize("solver", [InteriorPoint(), LowRank(), ReducedADMM(), ReducedADMM(memory=0)])
 def test_it_certifies_the_optimum_that_a_general_solver_finds(solver: Any, kind: int) -> None:
     made = problem(0, **KINDS[kind])
     solution = cs.solve(made, solver, tol=1e-4)

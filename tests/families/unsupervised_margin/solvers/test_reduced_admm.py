@@ -10,8 +10,9 @@ import pytest
 import convexstruct as cs
 from convexstruct.arrays import Vector
 from convexstruct.core.solution import Status
-from convexstruct.families.unsupervised_margin import ReducedADMM, UnsupervisedMargin
+from convexstruct.families.unsupervised_margin import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.solvers import reduced_admm
+from convexstruct.families.unsupervised_margin.solvers.reduced_admm import ReducedADMM
 from convexstruct.families.unsupervised_margin.solvers.splitting import Splitting
 from convexstruct.tolerances import ROUNDING
 
