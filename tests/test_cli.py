@@ -170,6 +170,7 @@ def test_a_solver_that_hangs_is_ended_after_the_limit(run: Run) -> None:
         (("verify", "empty.py:solve", "--on", "generative_margin"), "has no function 'solve'"),
         (("verify", "--report", "no/page.html"), "there is no folder"),
         (("verify", "--report", "."), "is a folder"),
+        (("list", "--report", "/dev/null"), "report '/dev/null' is a device, wanted a regular file"),
         (("verify", "--answers", ""), "answers is '', wanted a folder"),
         (("verify", "--answers", "."), "holds no exported case and no answer"),
         (("export", "new", "--conic", "--text"), "--text goes without --conic"),
@@ -222,8 +223,7 @@ def interruptible() -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize(("ending", "as_json"), [(signal.SIGINT, False), (signal.SIGTERM, True)])
 def test_an_interrupted_run_reports_the_rows_that_it_has(ending: signal.Signals, as_json: bool, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "convexstruct", "verify", "--on", "generative_margin"]
     page = tmp_path / "page.html"
@@ -320,11 +320,9 @@ def test_a_reader_that_stops_reading_is_no_error() -> None:
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
-        ("list > /dev/full", "standard output cannot be written: No space left on device"),
         ("list --json > /dev/full", "standard output cannot be written: No space left on device"),
         ("--help > /dev/full", "standard output cannot be written: No space left on device"),
         ("list >&-", "standard output is closed, wanted a place for the result"),
-        ("list --report /dev/null", "report '/dev/null' is a device, wanted a regular file"),
     ],
 )
 def test_a_result_that_cannot_be_written_is_one_sentence_and_status_two(command: str, sentence: str) -> None:
@@ -422,15 +420,3 @@ def test_data_says_which_sets_are_here(run: Run, monkeypatch: pytest.MonkeyPatch
     assert {row["state"] for row in sets} == {"missing"}
     assert "protein" in [row["name"] for row in sets]
     assert "0 of" in run("data")[1]
-
-
-@pytest.mark.slow
-def test_the_package_runs_as_a_module() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "convexstruct", "list", "--json"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0
-    assert only_object(done.stdout)["systems"]
-    helped = subprocess.run([sys.executable, "-m", "convexstruct", "--help"], capture_output=True, check=False)
-    assert helped.returncode == 0
-    assert b"verify" in helped.stdout

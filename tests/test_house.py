@@ -73,10 +73,15 @@ def part(module: str) -> str:
 
 
 @cache
+def tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+@cache
 def imports(file: Path) -> list[tuple[int, str]]:
     """(level, dotted name) of every import in ``file``, wherever it stands; "from a import b" gives a.b."""
     found = []
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree(file)):
         if isinstance(node, ast.Import):
             found += [(0, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -189,7 +194,7 @@ def test_imports_are_absolute_and_none_is_of_a_pickle() -> None:
 
 def test_no_attribute_is_read_for_its_side_effect() -> None:
     for name, file in MODULES.items():
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree(file)):
             if isinstance(node, ast.Expr | ast.Assign) and isinstance(node.value, ast.Attribute):
                 targets = node.targets if isinstance(node, ast.Assign) else []
                 assert {ast.unparse(each) for each in targets} - {"_"}, name
@@ -206,7 +211,7 @@ def test_every_number_with_a_name_has_a_comment() -> None:
     found: dict[str, set[str]] = {}
     for module, file in MODULES.items():
         lines = file.read_text(encoding="utf-8").splitlines()
-        for node in ast.parse("\n".join(lines)).body:
+        for node in tree(file).body:
             at = node.lineno - 1
             constants = [each.value for each in ast.walk(node) if isinstance(each, ast.Constant)]
             if not CONSTANT.match(lines[at]) or not any(type(each) in (int, float) for each in constants):
@@ -219,6 +224,7 @@ def test_every_number_with_a_name_has_a_comment() -> None:
 
 
 def test_every_number_of_a_solver_is_switched_off_by_an_ablation_or_a_test() -> None:
+    """A test lifts it, or names it and fails without it."""
     files = [*ROOT.glob("benchmarks/ablation*.py"), *ROOT.glob("tests/families/**/*.py")]
     words = [set(re.findall(r"\w+", file.read_text(encoding="utf-8"))) for file in files]
     unseen = []
@@ -235,7 +241,7 @@ def test_every_number_of_a_solver_is_switched_off_by_an_ablation_or_a_test() -> 
 def test_no_test_asserts_that_anything_takes_fewer_seconds_than_a_number() -> None:
     found: dict[str, set[str]] = {}
     for file in (ROOT / "tests").rglob("*.py"):
-        asserts = [node for node in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(node, ast.Assert)]
+        asserts = [node for node in ast.walk(tree(file)) if isinstance(node, ast.Assert)]
         for compared in (node for each in asserts for node in ast.walk(each) if isinstance(node, ast.Compare)):
             sides = zip((compared.left, *compared.comparators), compared.ops, compared.comparators)
             for left, sign, right in sides:

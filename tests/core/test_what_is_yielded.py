@@ -17,7 +17,7 @@ from convexstruct.core.solution import Solution
 from tests.core.problems import small_problems
 
 #: So many rounds of each run are recorded, and so many problems are tried that a solver takes.
-ROUNDS, TRIED = 12, 3
+ROUNDS, TRIED = 8, 2
 #: All solvers, by name.
 SOLVERS: dict[str, Any] = registry.solvers()
 #: Solvers whose test takes more than 3 s.

@@ -176,7 +176,7 @@ def alike(problem: Any, cut: Any, scale: float) -> None:
 @each_kind
 def test_shards_give_the_serial_sums_and_bounds(kind: type) -> None:
     for problem in problems(kind):
-        for n_shards, scale in ((1, 1.0), (3, 0.1), (3, 20.0), (50, 1.0)):
+        for n_shards, scale in ((1, 1.0), (3, 20.0), (50, 0.1)):
             alike(problem, sharded(problem, Inline(), n_shards), scale)
 
 
@@ -227,7 +227,7 @@ def test_a_run_on_shards_has_the_bounds_of_the_serial_run(solver: type | None) -
     params=[
         "threads",
         "fork",
-        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("spawn", "forkserver", "dask")),
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("spawn", "dask")),
     ],
 )
 def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:

@@ -52,9 +52,7 @@ def reference(kind: str, problem: OracleSVM) -> float:
     return optimum(some_labellings(problem, every_labelling(problem, KINDS[kind][1]))).value
 
 
-@pytest.mark.parametrize(
-    ("kind", "seed"), [("ranking", 0), ("ranking", 3), ("matching", 0), ("matching", 3), ("ilp", 0)]
-)
+@pytest.mark.parametrize(("kind", "seed"), [("ranking", 0), ("matching", 3), ("ilp", 0)])
 def test_every_solver_brackets_the_optimum_over_all_labellings(kind: str, seed: int) -> None:
     problem = problem_of(kind, seed)
     value = reference(kind, problem)

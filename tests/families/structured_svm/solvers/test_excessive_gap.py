@@ -13,7 +13,7 @@ from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.excessive_gap import ExcessiveGap, _Run
 from convexstruct.tolerances import HIGH, LOW, ROUNDING
 
-LENGTHS = (1, 3, 4, 2)
+LENGTHS = (1, 3, 2)
 
 
 def problem(
@@ -33,9 +33,8 @@ def largest_distance(problem: StructuredSVM) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
-def test_it_reaches_the_optimum_and_keeps_26_at_every_round(seed: int) -> None:
-    instance = problem(seed)
+def test_it_reaches_the_optimum_and_keeps_26_at_every_round() -> None:
+    instance = problem(0)
     truth = solve(instance, tol=HIGH)
     most = largest_distance(instance)
     for count, iterate in enumerate(ExcessiveGap().iterate(instance), start=1):
@@ -50,7 +49,7 @@ def test_it_reaches_the_optimum_and_keeps_26_at_every_round(seed: int) -> None:
 
 
 def test_its_dual_point_is_certified_by_the_problem_alone() -> None:
-    instance = problem(7, more={"weights": np.array([1.0, 0.3, 2.0, 0.7])})
+    instance = problem(7, more={"weights": np.array([1.0, 0.3, 2.0])})
     solution = solve(instance, ExcessiveGap(), tol=LOW, max_iterations=600)
     assert solution.status.solved
     assert solution.certificate.gap <= LOW.gap

@@ -16,7 +16,7 @@ from tests.families.structured_svm.solvers.references import optimum, radius
 from tests.models.structured_svm.instances import svm
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=12, deadline=None, derandomize=True)
 @given(
     st.integers(0, 10_000), st.sampled_from(["margin", "slack"]), st.sampled_from(["hamming", "zero_one"]),
     st.sampled_from([0.5, 0.05, 0.005]), st.sampled_from([0.1, 1.0, 10.0]), st.booleans(),

@@ -38,8 +38,7 @@ def problem(seed: int, inference: str = "relaxed", grid: bool = False, associati
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("grid", [False, True])
+@pytest.mark.parametrize(("seed", "grid"), [(0, False), (1, True)])
 def test_it_closes_on_the_relaxation_of_cvxpy(seed: int, grid: bool) -> None:
     instance = problem(seed, grid=grid)
     solution = solve(instance, RelaxedMargin(), tol=LOW)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from convexstruct.arrays import Vector
-from convexstruct.deadline import DeadlinePassed, within
+from convexstruct.deadline import within
 from convexstruct.families.structured_svm.solvers.column_generation import restricted_master
 from convexstruct.families.structured_svm.solvers.column_generation.restricted_master import (
     PoolColumns,
@@ -196,15 +196,13 @@ def test_many_examples_from_a_w_far_from_the_optimum(seed: int) -> None:
     assert found.steps <= 30
 
 
-def test_a_gap_that_rounding_does_not_allow_ends_once_nothing_improves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No gap below 0 is ever reached, and without PATIENCE Newton's steps have no end."""
+def test_a_gap_that_rounding_does_not_allow_ends_once_nothing_improves() -> None:
+    """No gap below 0 is ever reached: without the PATIENCE of the restricted_master Newton's steps have no end."""
     pools = drawn(8)
     columns = PoolColumns(pools.a, pools.b, pools.owner)
-    found = solve_pools(columns, pools.c, pools.lam, pools.w, -pools.size, pools.nonnegative)
+    with within(60.0):
+        found = solve_pools(columns, pools.c, pools.lam, pools.w, -pools.size, pools.nonnegative)
     assert found.primal - found.bound <= HIGH.gap * pools.size
-    monkeypatch.setattr(restricted_master, "PATIENCE", 10**9)
-    with within(0.5), pytest.raises(DeadlinePassed):
-        solve_pools(columns, pools.c, pools.lam, pools.w, -pools.size, pools.nonnegative)
 
 
 def test_pools_of_the_truth_alone_want_w_0() -> None:
