@@ -176,6 +176,7 @@ def guard(work: Work, asked: int, tell: int, ours: int, folder: str | Path) -> N
             signal.signal(number, signal.SIG_IGN)
         child = _fork()
         if child == 0:
+            os.environ["CONVEXSTRUCT_CACHE"] = str(folder)  # the user's is not for foreign code
             _leave(lambda: work(_enter(me.pid, asked, tell)))
         worker = psutil.Process(child)
         os.write(tell, b"%d " % child)

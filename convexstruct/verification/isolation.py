@@ -21,7 +21,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -41,6 +41,8 @@ from convexstruct.verification.guard import LINUX, MOST_BYTES, Ended, Guarded, f
 LOADING_SECONDS = 120.0
 #: Whether a callable, and a file, can be given a process of its own.
 FORKS, SPAWNS = LINUX, os.name == "posix"
+#: What follows the name of an answer in that of the file which says that the solver has been called.
+BEGUN = ".begun"
 #: The name of the answer to no case: that the solver's file is loaded ("" in UTF-8), or why not.
 LOADED = "loaded"
 #: What a new interpreter runs for a solver's file.
@@ -121,12 +123,17 @@ class Entrant:
         elif FORKS:
             self._worker = worker = forked(lambda requests: _serve(requests, solver, case))
         else:
-            return _unpack(_call(solver, case, seed, alone=False))
+            begin = time.perf_counter()
+            answer = _unpack(_call(solver, case, seed, alone=False))
+            return replace(answer, seconds=time.perf_counter() - begin)
         try:
-            name = secrets.token_hex(16)
+            name, building = secrets.token_hex(16), _building(case, seed)
             worker.ask(json.dumps({"case": case.name, "seed": seed, "answer": str(worker.folder / name)}))
-            # The worker may need a moment to build the instance before its clock starts.
-            answer = _unpack(worker.receive(name, limit + _building(case, seed)))
+            with contextlib.suppress(TimeoutError):  # the clock is ours: it starts then at the latest
+                worker.receive(name + BEGUN, building)
+            begin = time.perf_counter()
+            answer = _unpack(worker.receive(name, limit))
+            seconds = time.perf_counter() - begin
         except (TimeoutError, Ended, ValueError) as error:
             self._stop()
             if isinstance(error, TimeoutError):
@@ -134,9 +141,7 @@ class Entrant:
             return Answer(f"{error} instead of returning" if isinstance(error, Ended) else f"answers with what {error}")
         if not isinstance(solver, str):
             self._stop()
-        if answer.seconds > limit:
-            return Answer(f"took {answer.seconds:.3g} s, more than the limit of {limit:g} s", seconds=answer.seconds)
-        return answer
+        return replace(answer, seconds=seconds)
 
     def _start(self, path: str) -> Guarded:
         """The worker of a file, once it is loaded; ValueError if it does not load."""
@@ -185,7 +190,7 @@ def _serve(requests: int, function: SolverFunction, case: Case | None) -> None:
     with open(requests) as lines:
         for request in map(json.loads, lines):
             chosen = case if case is not None else select(request["case"])[0]
-            packed = _call(function, chosen, int(request["seed"]))
+            packed = _call(function, chosen, int(request["seed"]), Path(request["answer"] + BEGUN))
             if os.getpid() != worker:
                 return  # the solver forked, and this is the child: the parent alone answers
             write_whole(request["answer"], packed)
@@ -235,20 +240,21 @@ def _said(error: BaseException) -> str:
     return f"{type(error).__name__}{': ' + lines[0][:EXCERPT_CHARACTERS] if lines else ''}"
 
 
-def _call(function: SolverFunction, case: Case, seed: int, alone: bool = True) -> bytes:
+def _call(function: SolverFunction, case: Case, seed: int, begun: Path | None = None, alone: bool = True) -> bytes:
     """Call the solver on a problem made for it alone, and pack what it returns.
 
-    alone : whether this process runs nothing but the solver; else KeyboardInterrupt is ours, and is raised again.
+    begun : a file that is made when the problem is, and the solver's time begins. alone : whether this process runs
+        nothing but the solver; else KeyboardInterrupt is ours, and is raised again.
     """
     problem: Problem = case.build(seed)
     before = fingerprint(problem, exact=True)
     head: dict[str, Any] = {"trouble": ""}
     arrays: dict[str, np.ndarray[Any, Any]] = {}
-    begin = time.perf_counter()
+    if begun is not None:
+        begun.touch()
     try:
         with contextlib.redirect_stdout(sys.stderr):
             returned = function(problem)
-        head["seconds"] = time.perf_counter() - begin
         head["trouble"] = _read(returned, head, arrays)
         if head["trouble"]:
             arrays.clear()
@@ -257,7 +263,7 @@ def _call(function: SolverFunction, case: Case, seed: int, alone: bool = True) -
         if isinstance(error, KeyboardInterrupt) and not alone:
             raise
         arrays = {}
-        head = {"trouble": f"raises {_said(error)}", "seconds": head.get("seconds", time.perf_counter() - begin)}
+        head = {"trouble": f"raises {_said(error)}"}
     try:
         head["changed"] = fingerprint(problem, exact=True) != before
     except Exception:
@@ -325,7 +331,7 @@ def _unpack(packed: bytes) -> Answer:
     try:
         found = read_arrays(io.BytesIO(packed), MOST_BYTES)
         head = json.loads(str(found.pop("head")))
-        numbers = {key: float(head.get(key, math.nan)) for key in ("seconds", "primal", "lower_bound")}
+        numbers = {key: float(head.get(key, math.nan)) for key in ("primal", "lower_bound")}
         iterations = head.get("iterations")
         if not isinstance(head["trouble"], str) or not isinstance(iterations, int | None):
             raise ValueError("its head has other fields")
@@ -333,7 +339,7 @@ def _unpack(packed: bytes) -> Answer:
             raise ValueError("an array is not of numbers")
         trouble = " ".join(head["trouble"].split())[: 2 * EXCERPT_CHARACTERS]
         if trouble:
-            return Answer(trouble, seconds=numbers["seconds"], changed=bool(head["changed"]))
+            return Answer(trouble, changed=bool(head["changed"]))
         point = {key.removeprefix("point/"): value for key, value in found.items() if key.startswith("point/")}
         dual = {key.removeprefix("dual/"): value for key, value in found.items() if key.startswith("dual/")}
         return Answer(
@@ -341,7 +347,6 @@ def _unpack(packed: bytes) -> Answer:
             dual_point=dual or None,
             primal=numbers["primal"],
             lower_bound=numbers["lower_bound"],
-            seconds=numbers["seconds"],
             iterations=iterations,
             changed=bool(head["changed"]),
         )

@@ -2,7 +2,11 @@
 
 Stored references serve anyone's own solver: value, certified bracket, solver and version, and the fingerprint of the
 problem's data, so that a changed generator is noticed. One file a family, ``families/<family>/optima.json``. `refresh`
-writes it whole or not at all, into the package, or into the user's cache where the package cannot be written.
+writes it whole or not at all, into the package, or into the user's cache where the package cannot be written. The cache
+serves only data of which the package has no optimum.
+
+Foreign code may write wherever the user may. So the files are read into memory once, before any of it starts
+(`untouched`), and what it left in them is put aside when it has ended.
 """
 
 from __future__ import annotations
@@ -13,8 +17,10 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
+from functools import cache as cache_in_memory
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +29,7 @@ from convexstruct.core.cases import Case, Instance
 from convexstruct.core.certificates import Problem, least_unit, magnitude, relative_gap
 from convexstruct.files import user_cache, write_whole
 from convexstruct.tolerances import HIGH, ROUNDING
-from convexstruct.validation.arguments import among
+from convexstruct.validation.arguments import among, sentence
 from convexstruct.verification.cases import cases_for
 from convexstruct.verification.fingerprint import fingerprint
 from convexstruct.verification.outcome import Reference, finite
@@ -174,16 +180,37 @@ def cache() -> Path:
 
 
 def stored(case: Case, problem: Problem) -> Reference | None:
-    """The stored reference of ``case``, or None if there is none for exactly this data; the cache comes first."""
+    """The stored reference of ``case``, or None if there is none for exactly this data; the package comes first.
+    ValueError, one sentence, if a file of references is damaged."""
     wanted = fingerprint(problem)
-    for file in (cache() / f"{case.family}.json", packaged(case.family)):
-        entry = _read(file).get(case.name)
-        if entry is not None and entry["fingerprint"] == wanted:
-            numbers: dict[str, Any] = {k: math.nan if v is None else v for k, v in entry.items() if k != "fingerprint"}
-            for key, unknown in (("lower_bound", -math.inf), ("upper_bound", math.inf)):
-                numbers[key] = unknown if math.isnan(numbers[key]) else numbers[key]
-            return Reference(**numbers)
+    for file in _files(case.family):
+        known = _read(file).get(case.name)
+        if known is not None and known[0] == wanted:
+            return known[1]
     return None
+
+
+@contextmanager
+def untouched(families: Iterable[str]) -> Iterator[list[str]]:
+    """Inside, foreign code runs: the references of ``families`` are in memory before it, and a file that differs after
+    it is put back. The list gets a sentence for each. ValueError if a file is damaged before."""
+    files = [file for family in families for file in _files(family)]
+    for file in files:
+        _read(file)
+    before = {file: file.read_bytes() if file.exists() else None for file in files}
+    said: list[str] = []
+    try:
+        yield said
+    finally:
+        for file, content in before.items():
+            if (file.read_bytes() if file.exists() else None) != content:
+                aside = file.with_name(file.name + ".changed")
+                with suppress(OSError):
+                    if file.exists():
+                        file.replace(aside)
+                    if content is not None:
+                        write_whole(file, content)
+                said.append(f"{file} was changed while the solver ran, and put back; what was there is in {aside.name}")
 
 
 def refresh(family: str, step: Callable[[Case], None] | None = None, into: Path | None = None) -> Path:
@@ -211,6 +238,7 @@ def refresh(family: str, step: Callable[[Case], None] | None = None, into: Path 
         except OSError as error:
             reason = error
             continue
+        _read.cache_clear()
         return file
     raise ValueError(f"references cannot be written to {' or '.join(map(str, files))}: {reason.strerror}")
 
@@ -226,9 +254,27 @@ def version(solver: str) -> str:
     return ", ".join(found)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _files(family: str) -> tuple[Path, Path]:
+    return packaged(family), cache() / f"{family}.json"
+
+
+@cache_in_memory
+def _read(path: Path) -> Mapping[str, tuple[str, Reference]]:
+    """The fingerprint and the reference of each case in a file, none if there is no file."""
     try:
-        entries: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        entries: Any = json.loads(path.read_text(encoding="utf-8"))
+        return {name: _entry(**entry) for name, entry in entries.items()}
+    except (FileNotFoundError, NotADirectoryError):
         return {}
-    return entries
+    except (OSError, ValueError, TypeError, AttributeError):
+        raise sentence(f"{path} is no file of references, wanted one that --refresh wrote: remove it") from None
+
+
+def _entry(fingerprint: str, **given: Any) -> tuple[str, Reference]:
+    """An entry of a file; TypeError or ValueError if it is none. A bound that is missing is infinite."""
+    unknown = {"value": math.nan, "seconds": math.nan, "lower_bound": -math.inf, "upper_bound": math.inf}
+    numbers = {key: default if given[key] is None else given[key] for key, default in unknown.items() if key in given}
+    texts = [fingerprint, *(value for key, value in given.items() if key not in unknown)]
+    if not all(isinstance(text, str) for text in texts) or {*map(type, numbers.values())} - {int, float}:
+        raise TypeError
+    return fingerprint, Reference(**(given | numbers))

@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,10 +26,12 @@ from convexstruct.verification.cases import cases_for, families, select
 from convexstruct.verification.isolation import FORKS, Entrant, SolverFunction
 from convexstruct.verification.judge import judge
 from convexstruct.verification.outcome import NO_CERTIFICATE, Fast, Outcome, Reference, Row, Verdict
-from convexstruct.verification.references import compute, refresh, stored
+from convexstruct.verification.references import compute, refresh, stored, untouched
 
 #: Seconds a solver may take for one case unless told otherwise.
 TIME_LIMIT = 60.0
+#: and at most: 116 days. Clocks of the system overflow at large numbers.
+LONGEST_LIMIT = 1e7
 #: What a user's solver may be.
 WANTED = 'a function of one problem, FILE.py:NAME, or "COMMAND {case} {answer}"'
 #: What gives answers that are not ours.
@@ -76,7 +79,7 @@ def verify(
         If an argument makes no sense, or a solver's file does not load.
     """
     wanted = profile(tol)
-    limit, seed = number("limit", limit, above=0), read_seed("seed", seed)
+    limit, seed = number("limit", limit, above=0, most=LONGEST_LIMIT), read_seed("seed", seed)
     quick, refresh_references = flag("quick", quick), flag("refresh_references", refresh_references)
     for name, told, of in (("progress", progress, "(done, total, name)"), ("decided", decided, "a row")):
         if told is not None:
@@ -106,9 +109,10 @@ def verify(
         left_out += missing
     if not FORKS and not isinstance(foreign, Folder) and not isinstance(solver, str):
         left_out.append("this system cannot fork: a solver that hangs was not to be interrupted")
-    with _started(foreign):
+    with untouched({case.family for case in cases}) as changed, _started(foreign):
         one = partial(own, foreign, wanted=wanted, seed=seed, limit=limit)
-        return _run(cases, one, tell, decided, left_out, f"convexstruct verify {foreign.name}")
+        outcome = _run(cases, one, tell, decided, left_out, f"convexstruct verify {foreign.name}")
+    return replace(outcome, left_out=[*outcome.left_out, *changed])
 
 
 def _run(
@@ -224,8 +228,8 @@ def check(solver: SolverFunction | str, case: Case, tol: str | float | Profile =
     foreign = _foreign(solver)
     if foreign is None:
         refuse("solver", solver, WANTED)
-    wanted, limit = profile(tol), number("limit", limit, above=0)
-    with _started(foreign):
+    wanted, limit = profile(tol), number("limit", limit, above=0, most=LONGEST_LIMIT)
+    with untouched([case.family]), _started(foreign):
         row = own(foreign, case, wanted, limit=limit)
     if row.verdict != "verified":
         raise AssertionError(f"{foreign.name} on {case.name}: {row.note}")

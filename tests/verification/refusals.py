@@ -16,6 +16,7 @@ REFUSALS = (
             ({"tol": "fine"}, "LOW, MID, HIGH"),
             ({"seed": -1}, "seed is -1"),
             ({"limit": 0}, "limit is 0"),
+            ({"limit": 1e308}, "limit is 1e+308"),
             ({"limit": math.nan}, "limit is nan"),
             ({"solver": 3, "on": "generative_margin"}, "wanted a function"),
             ({"solver": "nowhere.py:solve", "on": "generative_margin"}, "no file"),

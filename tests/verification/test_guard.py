@@ -20,13 +20,16 @@ import numpy as np
 import psutil
 import pytest
 
-from convexstruct.verification import cases_for, isolation
-from convexstruct.verification.guard import MOST_BYTES, forked
+from convexstruct.processes import Ending
+from convexstruct.verification import cases_for, guard, isolation, verify
+from convexstruct.verification.guard import forked
 from convexstruct.verification.isolation import Entrant, _pack, _unpack
 from tests.verification.toy import BEST, Box, answer
 
 #: Seconds after which a process that should have ended counts as left over.
 PATIENCE = 20.0
+#: Bytes of an answer that are read here.
+MOST_BYTES = 1 << 20
 
 
 def gone(process: int) -> bool:
@@ -106,7 +109,10 @@ def deaf(problem: Box) -> Any:
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_a_solver_that_means_harm_ends_as_one_sentence(solver: Callable[[Any], Any], trouble: str) -> None:
+def test_a_solver_that_means_harm_ends_as_one_sentence(
+    solver: Callable[[Any], Any], trouble: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "MOST_BYTES", MOST_BYTES)  # a quarter of a GB takes a second to be read
     got = answer(solver, limit=0.5)
     assert any(got.trouble.startswith(part) for part in trouble.split("|")), got.trouble
     assert "\n" not in got.trouble
@@ -154,8 +160,9 @@ def test_an_answer_is_read_though_its_process_has_ended_and_then_its_folder_goes
     assert not guarded.folder.exists()
 
 
-def test_a_message_is_read_as_numbers_or_not_at_all() -> None:
-    head = {"trouble": "", "seconds": 1.0, "changed": False, "bare": True}
+def test_a_message_is_read_as_numbers_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolation, "MOST_BYTES", MOST_BYTES)
+    head = {"trouble": "", "primal": 1.0, "changed": False, "bare": True}
     good = _pack(head, {"point/": np.ones(2)})
     np.testing.assert_array_equal(_unpack(good).point, np.ones(2))
     objects = io.BytesIO()
@@ -164,9 +171,9 @@ def test_a_message_is_read_as_numbers_or_not_at_all() -> None:
     np.savez_compressed(bomb, head=np.array(json.dumps(head)), **{"point/": np.zeros(MOST_BYTES // 8)})  # type: ignore[arg-type]  # as above
     for packed in (
         b"", b"garbage", good[:-20], pickle.dumps({}), objects.getvalue(), bomb.getvalue(),
-        _pack({}, {}), _pack([1], {}), _pack(head, {}), _pack(head | {"seconds": "a"}, {"point/": np.ones(2)}),  # type: ignore[arg-type]  # wrong on purpose
+        _pack({}, {}), _pack([1], {}), _pack(head, {}), _pack(head | {"primal": "a"}, {"point/": np.ones(2)}),  # type: ignore[arg-type]  # wrong on purpose
         _pack(head | {"iterations": [1]}, {"point/": np.ones(2)}), _pack(head | {"trouble": 3}, {}),
-        _pack(head, {"point/": np.array(["text"])}), _pack(head | {"seconds": 10**400}, {"point/": np.ones(2)}),
+        _pack(head, {"point/": np.array(["text"])}), _pack(head | {"primal": 10**400}, {"point/": np.ones(2)}),
     ):  # fmt: skip
         got = _unpack(packed)
         assert got.trouble.startswith("answers in a form that cannot be read: ")
@@ -199,18 +206,6 @@ def solve(problem):
         except OSError:
             pass
     raise RuntimeError("noise")
-"""
-
-BROOD = """
-import os, signal, subprocess, sys, time
-def solve(problem):
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
-    with open("pids.part", "w") as file:
-        file.write(f"{os.getpid()} {child.pid}")
-    os.rename("pids.part", "pids")
-    time.sleep(600)
 """
 
 
@@ -268,20 +263,26 @@ def test_a_file_that_writes_everywhere_fails_and_leaves_the_result_alone(tmp_pat
     assert "noise" in done.stderr
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_whatever_ends_the_run_ends_the_solver_and_its_children(tmp_path: Path, number: signal.Signals) -> None:
-    (tmp_path / "mine.py").write_text(BROOD)
-    command = [sys.executable, "-m", "convexstruct", "verify", "mine.py:solve", "--on", "hmm-planted"]
-    paths = os.pathsep.join(path for path in sys.path if path)
-    with subprocess.Popen(
-        command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": paths}, stdout=subprocess.DEVNULL
-    ) as run:
-        deadline = time.monotonic() + 60
-        while not (tmp_path / "pids").exists() and run.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.05)
-        started = [int(each) for each in (tmp_path / "pids").read_text().split()]
-        assert all(psutil.Process(each).status() != psutil.STATUS_ZOMBIE for each in started)
-        run.send_signal(number)
-        run.wait()
+    def brood(problem: Any) -> Any:
+        for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(each, signal.SIG_IGN)
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+        (tmp_path / "part").write_text(f"{os.getpid()} {child.pid}")
+        (tmp_path / "part").rename(tmp_path / "pids")
+        time.sleep(600)
+
+    run = os.fork()
+    if run == 0:
+        with Ending():
+            verify(brood, on="hmm-planted")
+        os._exit(0)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "pids").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    started = [int(each) for each in (tmp_path / "pids").read_text().split()]
+    assert all(psutil.Process(each).status() != psutil.STATUS_ZOMBIE for each in started)
+    os.kill(run, number)
+    assert os.waitpid(run, 0)[1] == (0 if number == signal.SIGTERM else number)
     assert all(map(gone, started))

@@ -93,7 +93,18 @@ def test_a_solver_that_is_only_late_is_named_too() -> None:
         time.sleep(0.3)
         return BEST
 
-    assert answer(late, limit=0.1).trouble.startswith("took ")
+    assert answer(late, limit=0.1).trouble == "did not return within 0.1 s"
+
+
+def test_the_clock_is_ours_and_not_the_solvers() -> None:
+    def stops_the_clock(problem: Box) -> Any:
+        for name in ("perf_counter", "monotonic", "time"):
+            setattr(time, name, lambda: 0.0)
+        time.sleep(0.3)
+        return BEST
+
+    assert answer(stops_the_clock).seconds >= 0.3
+    assert answer(stops_the_clock, limit=0.1).trouble == "did not return within 0.1 s"
 
 
 def test_a_changed_input_is_noticed_even_if_the_solver_raises() -> None:
@@ -165,10 +176,21 @@ def test_a_file_may_import_its_neighbours(tmp_path: Path) -> None:
         ("import nothing_of_this_name\n", "does not load: ModuleNotFoundError"),
         ("def solve(:\n", "does not load: SyntaxError"),
         ("raise SystemExit(3)\n", "does not load: SystemExit"),
-        ("import os\nos._exit(1)\n", r"ended its process \(exit code 1\) while loading"),
     ],
 )
 def test_a_file_that_does_not_serve_is_refused_in_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        load(f"{write(tmp_path, text)}:solve")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("raise SystemExit(3)\n", "does not load: SystemExit"),
+        ("import os\nos._exit(1)\n", r"ended its process \(exit code 1\) while loading"),
+    ],
+)
+def test_so_is_one_that_does_not_serve_in_its_own_process(tmp_path: Path, text: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence), Entrant(f"{write(tmp_path, text)}:solve"):
         pass
 

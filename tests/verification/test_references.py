@@ -15,7 +15,8 @@ from convexstruct.families.generative_margin.cases import ties
 from convexstruct.models import FORMULATIONS
 from convexstruct.models.general_solvers import run
 from convexstruct.tolerances import HIGH
-from convexstruct.verification import Case, cases_for, families, references
+from convexstruct.verification import Case, cases_for, families, references, verify
+from convexstruct.verification.fingerprint import fingerprint
 from convexstruct.verification.references import compute, others, packaged, refresh, stored
 
 #: The function by which a formulation calls a general solver.
@@ -94,7 +95,7 @@ def test_refresh_writes_the_whole_file_and_it_serves(monkeypatch: pytest.MonkeyP
     assert reference.value == pytest.approx(compute(case).value)
 
 
-def test_refresh_falls_back_to_the_cache_and_the_cache_comes_first(
+def test_refresh_falls_back_to_the_cache_which_never_outranks_the_package(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     case = next(case for case in OPEN if case.name == "hmm-ties")
@@ -107,10 +108,11 @@ def test_refresh_falls_back_to_the_cache_and_the_cache_comes_first(
     entries = json.loads(path.read_text())
     entries["hmm-ties"]["value"] = 1.0
     path.write_text(json.dumps(entries))
-    monkeypatch.setattr(references, "packaged", packaged)
-    found = stored(case, case.build())
-    assert found is not None
-    assert found.value == 1.0
+    for which, wanted in ((references.packaged, 1.0), (packaged, compute(case).value)):
+        monkeypatch.setattr(references, "packaged", which)
+        found = stored(case, case.build())
+        assert found is not None
+        assert found.value == pytest.approx(wanted)
 
 
 def test_nothing_is_written_if_one_case_has_no_reference_but_the_stored_one(
@@ -253,10 +255,63 @@ def test_the_next_formulations_have_the_same_optimum_and_begin_after_the_cases_o
     assert others(replace(named("hmm-ties"), second="primal")) == ["primal"]
 
 
-def test_a_damaged_file_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "generative_margin.json").write_text("{ half")
-    monkeypatch.setattr(references, "packaged", lambda family: tmp_path / f"{family}.json")
-    assert len(missing(OPEN)) == len(OPEN)
+ENTRY = {"fingerprint": "a", "formulation": "a", "solver": "a", "status": "a", "value": 1, "seconds": 1}
+DAMAGED: list[dict[str, object]] = [{"fingerprint": 1}, {"value": "1"}, {"value": True}, {"solver": 7}, {"unknown": 1}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{ half", "[1]", '{"hmm-ties": 1}', '{"hmm-ties": {}}', '{"hmm-ties": {"fingerprint": "a"}}',
+        *(json.dumps({"hmm-ties": ENTRY | each}) for each in DAMAGED),
+    ],
+)  # fmt: skip
+def test_a_damaged_cache_is_refused_in_one_sentence_before_the_solver_starts(text: str) -> None:
+    file = references.cache() / "generative_margin.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    with pytest.raises(
+        ValueError, match=r"generative_margin\.json is no file of references, wanted one that --refresh"
+    ):
+        verify(lambda problem: 1 / 0, on="hmm-ties")
+    file.write_text("{}")
+    references._read.cache_clear()
+    assert [row.note for row in verify(lambda problem: 1 / 0, on="hmm-ties")] == [
+        "raises ZeroDivisionError: division by zero"
+    ]
+
+
+@pytest.mark.parametrize("where", ["package", "cache"])
+def test_a_solver_that_stores_the_values_of_the_trivial_points_is_refuted(
+    where: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In its first case, where the references lie: it is judged by those before it, and so is the next solver, in a
+    process that has not read them yet."""
+    shipped = tmp_path / "optima.json"
+    shipped.write_text(packaged("generative_margin").read_text())
+    monkeypatch.setattr(references, "packaged", lambda family: shipped)
+    place = shipped if where == "package" else references.cache() / "generative_margin.json"
+    cases = [named(name) for name in ("hmm-planted", "hmm-enumerated", "hmm-weights")]
+    before = place.read_text() if place.exists() else None
+
+    def liar(problem: Any) -> Any:
+        lies = {}
+        for case in cases:
+            data = case.build()
+            value = float(data.primal(data.trivial()[0]))
+            lies[case.name] = {"fingerprint": fingerprint(data), "formulation": "dual", "solver": "CLARABEL",
+                               "status": "optimal", "value": value, "seconds": 1.0, "lower_bound": value,
+                               "upper_bound": value, "version": "cvxpy", "note": ""}  # fmt: skip
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(json.dumps(lies))
+        return problem.trivial()[0]
+
+    for case in cases:
+        outcome = verify(liar, on=case.name)
+        assert [row.verdict for row in outcome] == ["failed"]
+        assert any("changed while the solver ran" in sentence for sentence in outcome.left_out)
+        assert (place.read_text() if place.exists() else None) == before
+        references._read.cache_clear()
 
 
 def test_a_missing_bound_is_infinite_never_zero(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
