@@ -93,14 +93,14 @@ def text(C: float, rare: bool, sentences: int = 600, random_field: bool = False)
 
     from convexstruct.datasets import Sentences, conll2000
     from convexstruct.families.log_linear import ConditionalRandomField
-    from convexstruct.families.log_linear.experiments.chunking import Data, some
+    from convexstruct.families.log_linear.experiments.chunking import Data
 
-    train = some(conll2000("train"), sentences)
+    train = conll2000("train").between(0, sentences)
     if rare:
         replaced = np.random.default_rng(0).random(len(train.tokens)) < 0.5
         tokens = [t._replace(word=f"rare-{i}") if new else t for i, (t, new) in enumerate(zip(train.tokens, replaced))]
         train = Sentences(tokens, train.sentence_start)
-    data = Data.of(train, some(train, 1), 1)
+    data = Data.of(train, train.between(0, 1), 1)
     data.columns.clear()
     kept = sorted({name for row in data.rows for name in row if name.startswith(("bias", "w[", "t["))})
     data.columns.update({name: at for at, name in enumerate(kept)})

@@ -80,9 +80,9 @@ class Workload:
 
         if self.conll:
             from convexstruct.datasets import conll2000
-            from convexstruct.families.log_linear.experiments.chunking import SIZES, Data, some
+            from convexstruct.families.log_linear.experiments.chunking import SIZES, Data
 
-            return Data.of(conll2000("train"), some(conll2000("test"), 1), SIZES[2]).problem
+            return Data.of(conll2000("train"), conll2000("test").between(0, 1), SIZES[2]).problem
         rng = np.random.default_rng(0)
         lengths = np.maximum(1, rng.poisson(self.length, size=self.sequences))
         n, kinds = int(lengths.sum()), self.features // self.each

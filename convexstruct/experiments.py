@@ -6,10 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from convexstruct.core import registry
-from convexstruct.core.experiment import Cell, Experiment, Result, Run, Steps
+from convexstruct.core.experiment import Cell, Experiment, Result, Run, Sheet, Steps
 from convexstruct.validation.arguments import Named, no_attribute
 
-__all__ = ["EXPERIMENTS", "Cell", "Experiment", "Result", "Run", "Steps"]
+__all__ = ["EXPERIMENTS", "Cell", "Experiment", "Result", "Run", "Sheet", "Steps"]
 
 #: By the name that ``convexstruct reproduce`` takes.
 EXPERIMENTS: dict[str, Experiment] = Named("experiment", registry.experiments())

@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullLocator, ScalarFormatter
 
@@ -320,6 +321,50 @@ def traces(rows: Sequence[Any]) -> Figure | None:
         handles=handles, loc="outside upper center", ncols=4 if columns > 1 else 1, frameon=False, fontsize="small"
     )
     return figure
+
+
+def panels(columns: int = 1, rows: int = 1, *, size: tuple[float, float], **options: Any) -> tuple[Figure, list[Axes]]:
+    """A figure of ``size`` (inches), and its axes row by row. options : of matplotlib's ``subplots``."""
+    figure = Figure(figsize=size, layout="constrained")
+    return figure, list(figure.subplots(rows, columns, squeeze=False, **options).ravel())
+
+
+def lines(axes: Axes, x: Any, curves: Mapping[str, tuple[Any, str, str]], **settings: Any) -> None:
+    """Lines against ``x``. curves : by label (y, colour, matplotlib's format). settings : as `finish` takes them."""
+    for label, (y, colour, style) in curves.items():
+        axes.plot(x, y, style, color=colour, lw=1.5, ms=4, label=label)
+    finish(axes, **settings)
+
+
+def finish(axes: Axes, legend: Any = "best", **settings: Any) -> None:
+    """Scales, labels and limits of axes, and their legend. legend : its place; None for none."""
+    axes.set(**settings)
+    axes.title.set_fontsize("medium")
+    if legend is not None:
+        axes.legend(frameon=False, fontsize="small", loc=legend)
+
+
+def bars(axes: Axes, shares: Sequence[float], errors: Sequence[float | None], colour: Any) -> None:
+    """Horizontal bars of shares, named in percent, with whiskers where all errors are known."""
+    place, known = np.arange(len(shares)), [error for error in errors if error is not None]
+    axes.barh(place, shares, xerr=known if len(known) == len(shares) else None, color=colour, alpha=0.85, height=0.65,
+              error_kw={"lw": 1.0, "capsize": 2})  # fmt: skip
+    for at, share in zip(place, shares):
+        axes.annotate(f"{share:.1%}", (axes.get_xlim()[0], at), xytext=(5, 0), textcoords="offset points",
+                      va="center", color="white", fontsize="small")  # fmt: skip
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+
+
+def named_bars(axes: Axes, names: Sequence[str]) -> None:
+    """The names of horizontal bars, the first at the top."""
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+
+
+def signed(axes: Axes, table: Any, most: float, **options: Any) -> AxesImage:
+    """A table as a picture, blue below 0 and red above, of full colour at -+``most``."""
+    axes.tick_params(length=0)
+    return axes.imshow(table, cmap="RdBu_r", vmin=-most, vmax=most, **options)
 
 
 def told_apart(figure: Figure) -> Figure:

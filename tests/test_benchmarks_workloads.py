@@ -33,7 +33,7 @@ from convexstruct.oracles import enumeration
 from convexstruct.oracles.loopy.minimum_cut import minimum_cut
 from convexstruct.oracles.loopy.pairwise import pairwise
 from convexstruct.tolerances import HIGH, ROUNDING
-from tests.families.log_linear.experiments.test_chunking import made_up as sentences
+from tests.families.quick_runs import sentences
 
 RING = generative_margin.Workload(sequences=4, length=6, states=3, noise="EASY", tol=1e-3)
 RISK = regularized_risk.Workload(n=60, d=4, tol=1e-3)

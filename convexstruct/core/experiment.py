@@ -1,19 +1,28 @@
-"""Experiments, each a table or figure of a paper: their interface, and the result that they return."""
+"""Experiments, each a table or figure of a paper. A file in ``experiments/`` of a family holds one:
+
+    NAME, PAPER, TITLE    what ``convexstruct reproduce`` takes and shows
+    COLUMNS, PUBLISHED    the headings; the paper's own numbers by name, if it prints any
+    run(sheet)            fills in the `Sheet`; its docstring says what the seed draws
+
+and its docstring says what is measured, beside what, and what does not reproduce and why. Where its data are not here,
+``run`` raises the ValueError of their reader, which says how to get them and where to put them.
+"""
 
 from __future__ import annotations
 
 import functools
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from convexstruct.validation.arguments import choice, flag, function
 from convexstruct.validation.arguments import seed as read_seed
@@ -22,6 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 _executor: ContextVar[Executor | None] = ContextVar("executor", default=None)
 
 #: A cell of a table: a value that JSON can hold.
@@ -92,6 +102,21 @@ class Experiment:
     def __post_init__(self) -> None:
         object.__setattr__(self, "run", _read(self.run))
 
+    @classmethod
+    def of(cls, module: ModuleType, family: str) -> Experiment:
+        """The experiment that a file holds."""
+
+        def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
+            sheet = Sheet(module.COLUMNS, quick, seed, progress, getattr(module, "PUBLISHED", {}))
+            module.run(sheet)
+            return Result(
+                module.NAME, module.PAPER, sheet.columns, sheet.rows, sheet.published, sheet.notes, sheet.seconds,
+                sheet.figures,
+            )  # fmt: skip
+
+        run.__module__, run.__doc__ = module.__name__, module.run.__doc__
+        return cls(module.NAME, family, module.PAPER, module.TITLE, run)
+
 
 def _read(run: Run) -> Run:
     """``run`` with its arguments validated; ValueError names the one that is invalid."""
@@ -106,29 +131,95 @@ def _read(run: Run) -> Run:
     return checked
 
 
-class Progress:
-    """Counts the steps of a run, reports them to the caller, and measures the time."""
+class Sheet:
+    """What a run of an experiment fills in.
 
-    def __init__(self, steps: Steps | None, total: int) -> None:
-        self._steps = steps
-        self._total = total
-        self._done = 0
-        self._begin = time.perf_counter()
+    quick, seed : how it is run. total : how many steps there will be, for the run to set before the first. rows,
+    published, notes, figures : as in `Result`; ``published`` is at first that of the file.
+    """
 
-    def next(self, name: str) -> None:
-        """The next step, called ``name``, begins."""
-        if self._steps is not None:
-            self._steps(self._done, self._total, name)
-        self._done += 1
+    def __init__(
+        self,
+        columns: Sequence[str] = (),
+        quick: bool = False,
+        seed: int = 0,
+        progress: Steps | None = None,
+        published: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.columns, self.quick, self.seed = columns, quick, seed
+        self.total, self._done, self._progress, self._begin = 0, 0, progress, time.perf_counter()
+        self.rows: list[list[Cell]] = []
+        self.published: dict[str, Any] = dict(published or {})
+        self.notes: list[str] = []
+        self.figures: dict[str, Figure] = {}
 
     @property
     def seconds(self) -> float:
+        """Since the run began."""
         return time.perf_counter() - self._begin
+
+    def pick(self, full: T, quick: T) -> T:
+        """One of the two sizes, lists or limits of a run."""
+        return quick if self.quick else full
+
+    def step(self, name: str) -> None:
+        """The next step, called ``name``, begins."""
+        if self._progress is not None:
+            self._progress(self._done, self.total, name)
+        self._done += 1
+
+    def add(self, *cells: Any, **named: Any) -> None:
+        """A row: cells from the first heading on, others by their heading; what is not given is None."""
+        if len(cells) > len(self.columns) or not set(named) <= set(self.columns[len(cells) :]):
+            raise ValueError(f"a row has {len(cells)} cells and {sorted(named)}, wanted some of {self.columns}")
+        row = dict.fromkeys(self.columns) | dict(zip(self.columns, cells)) | named
+        self.rows.append([cell.item() if isinstance(cell, np.generic) else cell for cell in row.values()])
+
+    def table(self) -> list[dict[str, Any]]:
+        """The rows so far, each by its headings."""
+        return [dict(zip(self.columns, row)) for row in self.rows]
+
+    def left_out(self, sentence: str) -> None:
+        """A note on what a quick run leaves out; nothing in a full run."""
+        self.notes += [f"quick: {sentence}"] if self.quick else []
+
+    def choose(
+        self, grid: Iterable[K], judge: Callable[[K], float], name: Callable[[K], str], largest: bool = False
+    ) -> tuple[K, dict[K, float]]:
+        """The value of ``grid`` that ``judge`` gives the least number (or the largest), the first of those that tie,
+        and the numbers of all. A step each, called ``name`` of the value."""
+        found = {}
+        for value in grid:
+            self.step(name(value))
+            found[value] = judge(value)
+        return (max if largest else min)(found, key=lambda value: found[value]), found
+
+    def in_order(self, function: Callable[..., T], calls: Sequence[tuple[Any, ...]], names: Sequence[str]) -> list[T]:
+        """function(*call) of each call, in the order of ``calls``; each is a step, with its name of ``names``.
+
+        The calls must not depend on one another, and each must take its seed from its own arguments: where an executor
+        is set (`spread_over`) they run at the same time, and the results must be the same.
+        """
+        executor, found = _executor.get(), []
+        if executor is None:
+            for call, name in zip(calls, names, strict=True):
+                self.step(name)
+                found.append(function(*call))
+            return found
+        futures = [executor.submit(function, *call) for call in calls]
+        try:
+            for future, name in zip(futures, names, strict=True):
+                self.step(name)
+                found.append(future.result())
+        finally:
+            for future in futures:
+                future.cancel()
+        return found
 
 
 @contextmanager
 def spread_over(executor: Executor | None) -> Iterator[None]:
-    """Inside, `in_order` submits its calls to ``executor``; with None it makes them one after the other in this
+    """Inside, `Sheet.in_order` submits its calls to ``executor``; with None it makes them one after the other in this
     process."""
     token = _executor.set(executor)
     try:
@@ -137,40 +228,33 @@ def spread_over(executor: Executor | None) -> Iterator[None]:
         _executor.reset(token)
 
 
-def in_order(
-    function: Callable[..., T], calls: Sequence[tuple[Any, ...]], names: Sequence[str], steps: Progress
-) -> list[T]:
-    """function(*call) of each call, in the order of ``calls``; each is a step of ``steps``, with its name of ``names``.
+def timed(function: Callable[..., T], *arguments: Any, **options: Any) -> tuple[T, float]:
+    """(the value of a call, processor seconds of it)."""
+    begin = time.process_time()
+    return function(*arguments, **options), time.process_time() - begin
 
-    The calls must not depend on one another, and each must take its seed from its own arguments: where an executor is
-    set (`spread_over`) they run at the same time, and the results must be the same.
+
+def listed(found: Mapping[float, float], form: str) -> str:
+    """ "12.3% at 0.1, 9.1% at 1": numbers by the value they were found at. form : of a number, as "{:.1%}"."""
+    return ", ".join(f"{form.format(number)} at {value:g}" for value, number in found.items())
+
+
+def standard_error(values: ArrayLike, lengths: ArrayLike | None = None) -> float | None:
+    """The standard error of the mean of n values; None for one draw.
+
+    values (n,) : independent draws, or the values of K sequences that are drawn as a whole, one after the other.
+    lengths (K,) : the number of values in each sequence. Then it is sqrt(K / (K - 1) sum_k e_k^2) / n, with e_k the sum
+    over sequence k of the values less the mean of all.
     """
-    executor, found = _executor.get(), []
-    if executor is None:
-        for call, name in zip(calls, names, strict=True):
-            steps.next(name)
-            found.append(function(*call))
-        return found
-    futures = [executor.submit(function, *call) for call in calls]
-    try:
-        for future, name in zip(futures, names, strict=True):
-            steps.next(name)
-            found.append(future.result())
-    finally:
-        for future in futures:
-            future.cancel()
-    return found
-
-
-def standard_error(lengths: Sequence[int], values: NDArray[Any]) -> float:
-    """The standard error of the mean of ``values`` where whole sequences are sampled: sqrt(K / (K - 1) sum_k e_k^2) /
-    n, with e_k the sum over sequence k of the values less the mean of all values.
-
-    lengths (K,) : number of values in each sequence, K >= 2. values (n,) : one sequence after the other.
-    """
-    k = len(lengths)
-    away = np.bincount(np.repeat(np.arange(k), lengths), weights=values - np.mean(values))
-    return float(np.sqrt(k / (k - 1) * (away @ away)) / len(values))
+    given = np.asarray(values, dtype=float)
+    sizes = None if lengths is None else np.asarray(lengths, dtype=np.intp)
+    k = len(given) if sizes is None else len(sizes)
+    if k < 2:
+        return None
+    if sizes is None:
+        return float(np.std(given, ddof=1) / np.sqrt(k))
+    away = np.bincount(np.repeat(np.arange(k), sizes), weights=given - np.mean(given))
+    return float(np.sqrt(k / (k - 1) * (away @ away)) / len(given))
 
 
 def _plain(cell: Any) -> Cell:

@@ -104,12 +104,12 @@ class Family:
 
     @cached_property
     def experiments(self) -> dict[str, Experiment]:
-        """By name: every module in ``experiments/`` with NAME, PAPER, TITLE and ``run``."""
+        """By name: every module in ``experiments/`` with a NAME."""
         found = {}
         for entry in pkgutil.iter_modules([str(self.folder / "experiments")]):
             module = importlib.import_module(f"{self.package}.experiments.{entry.name}")
             if hasattr(module, "NAME"):
-                found[module.NAME] = Experiment(module.NAME, self.name, module.PAPER, module.TITLE, module.run)
+                found[module.NAME] = Experiment.of(module, self.name)
         return found
 
     def slips(self, problem: Any) -> Iterator[Slip]:

@@ -8,11 +8,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from convexstruct.core.experiment import Cell, Progress, Result, in_order, spread_over
+from convexstruct.core.experiment import Cell, Result, Sheet, spread_over, standard_error
 from convexstruct.datasets.real.sources import SOURCES, VARIABLE
 from convexstruct.experiments import EXPERIMENTS
+from convexstruct.tolerances import ROUNDING
 
 WITH_DATA = {name for source in SOURCES.values() for name in source.experiments}
 #: Without their data these run on generated sets, and say what they left out.
@@ -48,13 +50,50 @@ def test_a_row_of_the_wrong_length_is_refused() -> None:
         Result("x", "paper", ("name", "value"), [["a"]], {}, [], 0.0)
 
 
-def test_progress_counts_its_steps() -> None:
+def test_a_sheet_counts_its_steps_and_fills_its_rows() -> None:
     told: list[tuple[int, int, str]] = []
-    progress = Progress(lambda done, total, name: told.append((done, total, name)), 2)
-    progress.next("first")
-    progress.next("second")
+    sheet = Sheet(("name", "gap", "value"), False, 0, lambda done, total, name: told.append((done, total, name)))
+    sheet.total = 2
+    sheet.step("first")
+    sheet.step("second")
     assert told == [(0, 2, "first"), (1, 2, "second")]
-    assert progress.seconds >= 0
+    assert sheet.seconds >= 0
+    sheet.add("a", value=np.float64(2.0))
+    sheet.add("b", 0.5)
+    assert sheet.rows == [["a", None, 2.0], ["b", 0.5, None]]
+    assert type(sheet.rows[0][2]) is float
+    assert sheet.table()[1] == {"name": "b", "gap": 0.5, "value": None}
+
+
+@pytest.mark.parametrize(("cells", "named"), [((1, 2, 3), {}), ((1,), {"other": 2}), ((1,), {"name": 2})])
+def test_a_row_that_the_headings_do_not_fit_is_refused(cells: tuple[int, ...], named: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=r"a row has \d cells and .*, wanted some of \('name', 'gap'\)"):
+        Sheet(("name", "gap")).add(*cells, **named)
+
+
+def test_a_quick_run_takes_the_quick_sizes_and_says_what_it_leaves_out() -> None:
+    full, quick = Sheet(), Sheet(quick=True)
+    for sheet in (full, quick):
+        sheet.left_out("most of it")
+    assert (full.pick(3, 1), full.notes) == (3, [])
+    assert (quick.pick(3, 1), quick.notes) == (1, ["quick: most of it"])
+
+
+def test_the_first_of_the_best_is_chosen() -> None:
+    told: list[str] = []
+    sheet = Sheet(progress=lambda done, total, name: told.append(name))
+    numbers = {1.0: 0.5, 2.0: 0.25, 4.0: 0.25, 8.0: 0.5}
+    assert sheet.choose(numbers, numbers.__getitem__, "C = {:g}".format) == (2.0, numbers)
+    assert sheet.choose(numbers, numbers.__getitem__, "C = {:g}".format, largest=True) == (1.0, numbers)
+    assert told == ["C = 1", "C = 2", "C = 4", "C = 8"] * 2
+
+
+def test_the_standard_error_is_that_of_a_mean_and_of_equal_sequences_that_of_their_means() -> None:
+    assert standard_error([0.25]) is None
+    assert standard_error([0.1, 0.3]) == pytest.approx(0.1, rel=ROUNDING)
+    values = np.random.default_rng(4).random(20)
+    expected = standard_error(values.reshape(5, 4).mean(axis=1))
+    assert standard_error(values, [4] * 5) == pytest.approx(expected, rel=ROUNDING)
 
 
 def late(k: int) -> int:
@@ -66,11 +105,12 @@ def late(k: int) -> int:
 @pytest.mark.parametrize("workers", [0, 3])
 def test_calls_give_their_results_in_order_whoever_ends_first(workers: int) -> None:
     seen: list[tuple[int, int, str]] = []
-    steps = Progress(lambda *step: seen.append(step), 3)
+    sheet = Sheet(progress=lambda *step: seen.append(step))
+    sheet.total = 3
     with contextlib.ExitStack() as stack:
         executor = stack.enter_context(ThreadPoolExecutor(workers)) if workers else None
         stack.enter_context(spread_over(executor))
-        assert in_order(late, [(0,), (1,), (2,)], ["a", "b", "c"], steps) == [0, 1, 4]
+        assert sheet.in_order(late, [(0,), (1,), (2,)], ["a", "b", "c"]) == [0, 1, 4]
     assert seen == [(0, 3, "a"), (1, 3, "b"), (2, 3, "c")]
 
 
@@ -84,5 +124,5 @@ def test_a_call_that_fails_ends_the_others_and_its_error_is_the_callers() -> Non
         time.sleep(0.001)
 
     with ThreadPoolExecutor(1) as executor, spread_over(executor), pytest.raises(ValueError, match="the second fails"):
-        in_order(call, [(k,) for k in range(2000)], ["draw"] * 2000, Progress(None, 2000))
+        Sheet().in_order(call, [(k,) for k in range(2000)], ["draw"] * 2000)
     assert len(begun) < 2000

@@ -50,6 +50,13 @@ class Sentences:
         number = {chunk: i for i, chunk in enumerate(CHUNKS)}
         return np.array([number[token.chunk] for token in self.tokens], dtype=np.int64)
 
+    def between(self, first: int, end: int | None = None) -> Sentences:
+        """The sentences from ``first`` on, those before ``end``; ValueError if there is no ``first``."""
+        first = whole("first", first, least=0, most=self.n_sentences - 1)
+        last = self.n_sentences if end is None else whole("end", end, least=first + 1)
+        start = self.sentence_start[first : last + 1]
+        return Sentences(self.tokens[start[0] : start[-1]], start - start[0])
+
     def sentence(self, i: int) -> list[Token]:
         """The tokens of sentence i; ValueError if there is none."""
         i = whole("i", i, least=0, most=self.n_sentences - 1)

@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Labels
 from convexstruct.datasets.real.sources import read_part
 from convexstruct.validation.arguments import sentence, text_of
+from convexstruct.validation.arrays import chosen
 
 #: The 20 amino acids by their letters; a residue's number is its place here.
 AMINO_ACIDS = "ACDEFGHIKLMNPQRSTVWY"
@@ -44,6 +46,11 @@ class Proteins:
     @property
     def n_residues(self) -> int:
         return sum(self.lengths)
+
+    def some(self, chains: ArrayLike) -> Proteins:
+        """Some of the chains: their numbers, or a mask (n_chains,); ValueError if they are neither."""
+        wanted = chosen("chains", chains, self.n_chains)
+        return Proteins([self.residues[i] for i in wanted], [self.structures[i] for i in wanted])
 
 
 def parse(text: str) -> Proteins:

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from convexstruct.arrays import Labels, Matrix
 from convexstruct.datasets.real.sources import PARTS, arrays_of_part, read_arrays
 from convexstruct.validation.arguments import choice, sentence
-from convexstruct.validation.arrays import real, wholes
+from convexstruct.validation.arrays import chosen, real, wholes
 
 #: The labels, in the order of the columns (that of the file which Mulan distributes).
 SCENES = ("beach", "sunset", "fall foliage", "field", "mountain", "urban")
@@ -31,6 +31,11 @@ class Scenes:
 
     features: Matrix
     labels: Labels
+
+    def some(self, images: ArrayLike) -> Scenes:
+        """Some of the images: their numbers, or a mask (n,); ValueError if they are neither."""
+        wanted = chosen("images", images, len(self.labels))
+        return Scenes(self.features[wanted], self.labels[wanted])
 
 
 def from_arrays(arrays: Mapping[str, NDArray[Any]], part: str) -> Scenes:

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from convexstruct.arrays import Index, Labels, Matrix
 from convexstruct.datasets.labelled import LabelledGraphs, grid_edges, places
 from convexstruct.datasets.real.sources import PARTS, arrays_of_part, read_arrays
-from convexstruct.graphs import starts
+from convexstruct.graphs import ranges, starts
 from convexstruct.validation.arguments import choice, sentence, whole
-from convexstruct.validation.arrays import wholes
+from convexstruct.validation.arrays import chosen, wholes
 
 #: What a colour says, and its red, green and blue; a colour's number is its place here.
 COLOURS = {
@@ -60,6 +60,12 @@ class Snakes:
     def pixels(self) -> NDArray[np.uint8]:
         """Red, green and blue of each cell; (P, 3)."""
         return np.array(list(COLOURS.values()), dtype=np.uint8)[self.colours]
+
+    def some(self, images: ArrayLike) -> Snakes:
+        """Some of the images: their numbers, or a mask (N,); ValueError if they are neither."""
+        wanted = chosen("images", images, self.n_images).astype(np.intp)
+        cells, _ = ranges(self.node_start, wanted)
+        return Snakes(self.shapes[wanted], self.colours[cells], self.labels[cells])
 
     def picture(self, i: int) -> tuple[NDArray[np.uint8], Labels]:
         """Image i as it is drawn: pixels (h, w, 3) and labels (h, w); ValueError if there is no image i."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 
 from convexstruct.datasets import conll2000
 from convexstruct.datasets.real.conll2000 import CHUNKS, Token, parse
@@ -37,6 +38,15 @@ def test_labels_are_places_among_the_tags() -> None:
 
 def test_a_last_sentence_without_an_empty_line_is_kept() -> None:
     assert parse("a b O\n\nc d O").n_sentences == 2
+
+
+def test_a_range_of_sentences_keeps_their_tokens() -> None:
+    sentences = parse(TEXT)
+    assert sentences.between(1).sentence(0) == sentences.sentence(1)
+    assert sentences.between(0, 1).sentence_start.tolist() == [0, 5]
+    assert sentences.between(0, 99).n_sentences == 2
+    with pytest.raises(ValueError, match="first is 2, wanted"):
+        sentences.between(2)
 
 
 def test_the_real_sentences_have_the_published_counts(present: Callable[[str], None]) -> None:

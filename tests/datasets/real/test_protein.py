@@ -43,6 +43,12 @@ def test_the_alphabets_have_twenty_residues_and_three_structures() -> None:
     assert len(set(STRUCTURES)) == 3
 
 
+def test_some_chains_keep_their_structures() -> None:
+    chains = parse("A _\n<>\nC e\nD h\nend").some([1, 0])
+    assert [AMINO_ACIDS[each[0]] for each in chains.residues] == ["C", "A"]
+    assert chains.structures[0].tolist() == [STRUCTURES.index("e"), STRUCTURES.index("h")]
+
+
 def test_the_real_chains_have_the_published_counts(present: Callable[[str], None]) -> None:
     present("protein")
     for part, n_chains, by_structure in (("train", 111, [9868, 3636, 4601]), ("test", 17, [1923, 748, 849])):

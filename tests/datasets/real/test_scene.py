@@ -30,6 +30,12 @@ def test_a_missing_array_is_named() -> None:
         from_arrays(tiny(), "train")
 
 
+def test_some_images_keep_their_labels() -> None:
+    scenes = from_arrays(tiny(), "test").some([2, 0])
+    np.testing.assert_array_equal(scenes.features, tiny()["X_test"][[2, 0]])
+    assert [SCENES[row.argmax()] for row in scenes.labels] == ["fall foliage", "beach"]
+
+
 def test_the_real_images_have_the_published_counts(present: Callable[[str], None]) -> None:
     present("scene")
     for part, n, counts in (

@@ -93,6 +93,15 @@ def test_colours_lead_along_the_snake() -> None:
     follow(from_arrays(tiny(), "train"), 0, 3)
 
 
+def test_some_images_keep_their_cells() -> None:
+    images = from_arrays(tiny(), "train").some([1, 0])
+    assert images.shapes.tolist() == [[1, 1], [2, 3]]
+    assert images.labels.tolist() == [0, 1, 2, 0, 0, 3, 0]
+    assert images.some([False, True]).picture(0)[1].tolist() == [[1, 2, 0], [0, 3, 0]]
+    with pytest.raises(ValueError, match="images"):
+        images.some([2])
+
+
 def test_the_real_snakes_follow_their_colours(present: Callable[[str], None]) -> None:
     present("snakes")
     for part, n, cells in (("train", 200, 7566), ("test", 100, 3750)):

@@ -1,1 +1,1 @@
-"""One module for each table or figure, with `NAME`, `PAPER`, `TITLE` and `run(quick, seed, progress)`."""
+"""One module for each table or figure; `convexstruct.core.experiment` says what it holds."""

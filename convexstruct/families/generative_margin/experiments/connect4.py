@@ -12,32 +12,25 @@ examples, not working sets.
 
 from __future__ import annotations
 
+from typing import Any
+
 import networkx as nx
 import numpy as np
-from matplotlib.figure import Figure
 
 from convexstruct.arrays import Labels, Vector
 from convexstruct.core.driver import solve
-from convexstruct.core.experiment import Cell, Progress, Result, Steps
-from convexstruct.core.solution import Solution
+from convexstruct.core.experiment import Sheet
 from convexstruct.datasets.real.connect4 import NAMES, Positions, connect4
 from convexstruct.datasets.real.connect4_codes import SQUARES, VALUES
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.solvers.entropic_proximal import EntropicProximal
 from convexstruct.families.generative_margin.solvers.maximum_likelihood import maximum_likelihood
-from convexstruct.plots import bounds, new_axes
+from convexstruct.plots import bounds, panels
 from convexstruct.tolerances import LOW
 
 NAME = "connect4"
 PAPER = "paper 0, section 4, second experiment and Table 1 (C)"
 TITLE = "Connect-4: mistakes in the value of a position, maximum likelihood (ML) and discriminative training (DT)"
-
-N_TRAIN = 30_000
-ETAS = (1e-4, 1e-3, 1e-2)
-#: Most rounds of a solve; each row of the table has the certified gap that was reached.
-ROUNDS = 40
-SOLVER = EntropicProximal()
-
 PUBLISHED = {
     "ML, training mistakes": 7023,
     "ML, test mistakes": 8872,
@@ -45,58 +38,53 @@ PUBLISHED = {
     "DT, test mistakes": 8766,
     "Table 1 (C): seconds": 4627,
 }
-
 COLUMNS = (
     "network", "model", "eta", "parameters", "train mistakes", "test mistakes", "train", "test", "gap", "seconds",
 )  # fmt: skip
 
+N_TRAIN = 30_000
+ETAS = (1e-4, 1e-3, 1e-2)
+#: Most rounds of a solve; each row of the table has the certified gap that was reached.
+ROUNDS = 40
 
-def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
-    """Train and test; ``seed`` draws the training rows.
 
-    Raises
-    ------
-    ValueError
-        If the positions are not installed; the message says how to get them and where to put them.
-    """
+def run(sheet: Sheet) -> None:
+    """Train and test; the seed draws the training rows."""
     positions = connect4()
-    order = np.random.default_rng(seed).permutation(len(positions.values))
-    rows_of = assignments(positions)
-    n_train = 3_000 if quick else N_TRAIN
-    train, test = rows_of[order[:n_train]], rows_of[order[N_TRAIN:]]
+    order = np.random.default_rng(sheet.seed).permutation(len(positions.values))
+    every, n_train = assignments(positions), sheet.pick(N_TRAIN, 3_000)
+    train, test = every[order[:n_train]], every[order[N_TRAIN:]]
     graphs = {"naive Bayes": network(np.zeros(0, dtype=np.int64)), "tree": network(tree(train))}
-    etas = ETAS[1:] if quick else ETAS
-    steps = Progress(progress, len(graphs) * (1 + len(etas)))
-    share = (N_TRAIN, len(rows_of) - N_TRAIN)
-    rows: list[list[Cell]] = [
-        ["published", "ML", None, 513, 7023, 8872, 7023 / share[0], 8872 / share[1], None, None],
-        ["published", "DT", None, 513, 6939, 8766, 6939 / share[0], 8766 / share[1], None, None],
-    ]
-    last: Solution | None = None
+    etas = sheet.pick(ETAS, ETAS[1:])
+    sheet.total = len(graphs) * (1 + len(etas))
+    for model in ("ML", "DT"):
+        known = [PUBLISHED[f"{model}, {part} mistakes"] for part in ("training", "test")]
+        sheet.add("published", model, None, 513, *known, known[0] / N_TRAIN, known[1] / (len(every) - N_TRAIN))
+
+    def row(name: str, model: str, eta: float | None, theta: Vector, **end: Any) -> None:
+        both = [problem(graphs[name], rows, 1.0) for rows in (train, test)]
+        mistakes = [int((np.concatenate(p.predict(theta)) != p.examples.truth).sum()) for p in both]
+        shares = [count / p.n_examples for count, p in zip(mistakes, both)]
+        sheet.add(name, model, eta, len(theta), *mistakes, *shares, **end)
+
     for name, graph in graphs.items():
-        steps.next(f"{name}: ML")
-        check = problem(graph, test, 1.0)
-        theta = maximum_likelihood(problem(graph, train, 1.0), smoothing=1.0)
-        rows.append(_row(name, "ML", None, problem(graph, train, 1.0), check, theta))
+        sheet.step(f"{name}: ML")
+        row(name, "ML", None, maximum_likelihood(problem(graph, train, 1.0), smoothing=1.0))
         for eta in etas:
-            steps.next(f"{name}: DT, eta {eta:g}")
-            wanted = problem(graph, train, eta)
-            last = solve(wanted, SOLVER, tol=LOW, max_iterations=ROUNDS)
-            rows.append(_row(name, "DT", eta, wanted, check, last.point["theta"], last))
-    figures: dict[str, Figure] = {}
-    if last is not None:
-        axes = bounds(last, new_axes())
-        figures[f"Bounds on the tree, eta {etas[-1]:g}."] = axes.figure.figure
-    notes = [
+            sheet.step(f"{name}: DT, eta {eta:g}")
+            found = solve(problem(graph, train, eta), EntropicProximal(), tol=LOW, max_iterations=ROUNDS)
+            row(name, "DT", eta, found.point["theta"], gap=found.gap, seconds=found.seconds)
+    figure, (axes,) = panels(size=(6.4, 3.6))
+    bounds(found, axes)
+    sheet.figures[f"Bounds on the tree, eta {etas[-1]:g}."] = figure
+    sheet.notes += [
         f"{n_train} training rows, {len(test)} test rows; c uniform; ML by add-one counts",
         "the paper's network (13 nodes around the class, 513 parameters) is not given: these networks are declared "
         "substitutes over all 42 squares, so the mistakes are not comparable one to one; nothing was chosen by the "
         "test rows; every eta is shown, with the gap it was solved to",
         "the paper's DT makes 84 mistakes fewer than ML in training and 106 fewer in testing",
     ]
-    if quick:
-        notes.append(f"quick: {N_TRAIN - n_train} training rows and eta {ETAS[0]:g} left out")
-    return Result(NAME, PAPER, COLUMNS, rows, PUBLISHED, notes, steps.seconds, figures)
+    sheet.left_out(f"{N_TRAIN - n_train} training rows and eta {ETAS[0]:g} left out")
 
 
 def assignments(positions: Positions) -> Labels:
@@ -152,18 +140,3 @@ def network(parents: Labels) -> nx.DiGraph:
 def problem(graph: nx.DiGraph, rows: Labels, eta: float) -> GenerativeMargin:
     """The training problem: the class hidden, c uniform."""
     return GenerativeMargin.network(graph, rows, ["class"], eta=eta)
-
-
-def _row(
-    network_name: str,
-    model: str,
-    eta: float | None,
-    train: GenerativeMargin,
-    test: GenerativeMargin,
-    theta: Vector,
-    solution: Solution | None = None,
-) -> list[Cell]:
-    mistakes = [int((np.concatenate(p.predict(theta)) != p.examples.truth).sum()) for p in (train, test)]
-    shares = [count / p.n_examples for count, p in zip(mistakes, (train, test))]
-    gap, seconds = (solution.gap, solution.seconds) if solution else (None, None)
-    return [network_name, model, eta, len(theta), *mistakes, *shares, gap, seconds]

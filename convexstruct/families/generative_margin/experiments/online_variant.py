@@ -14,7 +14,8 @@ of these planes (Kelley 1960) bounds w* from above, and certified values of f bo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -23,13 +24,13 @@ from scipy.optimize import linprog
 from convexstruct.arrays import Vector
 from convexstruct.core.certificates import relative_gap
 from convexstruct.core.driver import solve
-from convexstruct.core.experiment import Cell, Progress, Result, Steps
+from convexstruct.core.experiment import Sheet
 from convexstruct.core.solution import Solution
 from convexstruct.datasets.generated.ring import HARD, ring
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.solvers.working_sets import CoordinateWorkingSets, OnlineWorkingSets, runs
 from convexstruct.features.counts.hmm import HMMCounts
-from convexstruct.plots import GREY, LOWER, UPPER
+from convexstruct.plots import GREY, LOWER, UPPER, finish, panels
 from convexstruct.tolerances import HIGH, MID
 
 NAME = "online-variant"
@@ -48,8 +49,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Bracket:
+class Bracket(NamedTuple):
     """lower <= optimum <= upper, both certified."""
 
     lower: float
@@ -60,34 +60,31 @@ class Bracket:
         return 0.5 * (self.lower + self.upper)
 
 
-def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
-    """Solve one small instance by both variants with several numbers of working sets; ``seed`` draws it."""
-    problem = instance(seed)
-    subsets, limit = (SUBSETS[:3], 2.0) if quick else (SUBSETS, 10.0)
-    steps = Progress(progress, 3 * len(subsets) + 1)
-    steps.next("optimum of (P)")
+def run(sheet: Sheet) -> None:
+    """Solve one small instance by both variants with several numbers of working sets; the seed draws it."""
+    problem = instance(sheet.seed)
+    subsets, limit = sheet.pick((SUBSETS, 10.0), (SUBSETS[:3], 2.0))
+    sheet.total = 3 * len(subsets) + 1
+    sheet.step("optimum of (P)")
     truth = solve(problem, tol=HIGH, time_limit=20.0)
-    rows: list[list[Cell]] = []
-    worst_sets: list[Bracket] = []
-    onlines: dict[int, Solution] = {}
+    found: dict[int, tuple[Bracket, Solution]] = {}
     for m in subsets:
-        begin = steps.seconds
-        steps.next(f"{m} subsets: optimum of the worst set")
+        begin = sheet.seconds
+        sheet.step(f"{m} subsets: optimum of the worst set")
         worst = worst_set_optimum(problem, m, MID.gap)
-        steps.next(f"{m} subsets: online variant")
+        sheet.step(f"{m} subsets: online variant")
         online = solve(problem, OnlineWorkingSets(m), tol=HIGH, max_iterations=300, time_limit=limit)
-        steps.next(f"{m} subsets: coordinate variant")
+        sheet.step(f"{m} subsets: coordinate variant")
         coordinate = solve(problem, CoordinateWorkingSets(m), tol=MID, max_iterations=1000, time_limit=limit)
-        worst_sets.append(worst)
-        onlines[m] = online
-        rows.append([
+        found[m] = worst, online
+        sheet.add(
             m, truth.primal, worst.middle, online.lower_bound, online.primal, online.gap, coordinate.lower_bound,
-            coordinate.gap, steps.seconds - begin,
-        ])  # fmt: skip
-    notes = [
-        f"ring of {N_STATES} places, {N_EXAMPLES} sequences of length {LENGTH}, eta {ETA}, seed {seed}; the optimum of "
-        f"(P) is certified to a relative gap of {truth.gap:.0e}, that of the worst set to "
-        f"{max(relative_gap(w.upper, w.lower) for w in worst_sets):.0e}, by neither of the variants",
+            coordinate.gap, sheet.seconds - begin,
+        )  # fmt: skip
+    sheet.notes += [
+        f"ring of {N_STATES} places, {N_EXAMPLES} sequences of length {LENGTH}, eta {ETA}, seed {sheet.seed}; the "
+        f"optimum of (P) is certified to a relative gap of {truth.gap:.0e}, that of the worst set to "
+        f"{max(relative_gap(w.upper, w.lower) for w, _ in found.values()):.0e}, by neither of the variants",
         "optimum: of (P); worst set: w*, the optimum with the worst set's violations alone; online limit: the online "
         "variant's certified lower bound; online P, gap: (P) at its best point, and its gap on (P); coord.: the same "
         "of the coordinate variant",
@@ -98,12 +95,9 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
         "chosen: it is confined whenever no set holds all examples",
         "another draw, computed elsewhere: optimum 61.0896; with 2, 4, 8 subsets 38.4388, 27.3939, 19.9802",
     ]
-    if quick:
-        notes.append(f"quick: 8 subsets left out, and each variant stopped after {limit:g} s")
-    figures = {"Lower bounds of the online variant against passes over the sets; dots: optimum of the worst set.": (
-        picture(truth.primal, onlines, dict(zip(subsets, worst_sets)))
-    )}  # fmt: skip
-    return Result(NAME, PAPER, COLUMNS, rows, {}, notes, steps.seconds, figures)
+    sheet.left_out(f"8 subsets left out, and each variant stopped after {limit:g} s")
+    caption = "Lower bounds of the online variant against passes over the sets; dots: optimum of the worst set."
+    sheet.figures[caption] = picture(truth.primal, found)
 
 
 def instance(seed: int) -> GenerativeMargin:
@@ -153,21 +147,18 @@ def _highest(planes: list[tuple[float, Vector]]) -> tuple[float, Vector]:
     return float(-found.fun), np.asarray(found.x[:n])
 
 
-def picture(optimum: float, onlines: dict[int, Solution], worst_sets: dict[int, Bracket]) -> Figure:
+def picture(optimum: float, found: dict[int, tuple[Bracket, Solution]]) -> Figure:
     """The solver's own lower bounds against passes, and the optima of the worst set, which are their limits."""
-    figure = Figure(figsize=(6.4, 3.6), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels(size=(6.4, 3.6))
     axes.axhline(optimum, color=UPPER, lw=1.2, label="optimum of (P)")
-    for (m, online), shade in zip(onlines.items(), np.linspace(1.0, 0.4, len(onlines))):
+    for (m, (worst, online)), shade in zip(found.items(), np.linspace(1.0, 0.4, len(found))):
         trace = online.trace
         axes.plot(trace.iteration, trace.lower_bound, color=LOWER, alpha=shade, lw=1.4)
-        axes.plot([trace.iteration[-1]], [worst_sets[m].middle], "o", color=GREY, ms=4)
-        axes.annotate(f"{m} subset{'s' if m > 1 else ''}", (trace.iteration[-1], worst_sets[m].middle),
-                      xytext=(5, -3), textcoords="offset points", fontsize="small")  # fmt: skip
-    axes.set_xscale("log")
-    axes.set_xlim(1, 3.0 * max(online.trace.iteration[-1] for online in onlines.values()))
-    axes.set_ylim(0.0, 1.08 * optimum)
-    axes.set_xlabel("pass over the working sets")
-    axes.set_ylabel("solver's own lower bound")
-    axes.legend(frameon=False, fontsize="small", loc="lower right")
+        end = trace.iteration[-1], worst.middle
+        axes.plot(*end, "o", color=GREY, ms=4)
+        text = f"{m} subset{'s' if m > 1 else ''}"
+        axes.annotate(text, end, xytext=(5, -3), textcoords="offset points", fontsize="small")
+    longest = max(online.trace.iteration[-1] for _, online in found.values())
+    finish(axes, "lower right", xscale="log", xlim=(1, 3.0 * longest), ylim=(0.0, 1.08 * optimum),
+           xlabel="pass over the working sets", ylabel="solver's own lower bound")  # fmt: skip
     return figure

@@ -14,27 +14,33 @@ chains. Accuracy is the share of residues predicted rightly (Q3), on the 17 test
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from convexstruct.arrays import Flags, Labels, Vector
 from convexstruct.core.driver import solve
-from convexstruct.core.experiment import Cell, Progress, Result, Steps, standard_error
+from convexstruct.core.experiment import Sheet, standard_error
 from convexstruct.core.solution import Solution
 from convexstruct.datasets.real.protein import AMINO_ACIDS, STRUCTURES, Proteins, protein
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.solvers.entropic_proximal import EntropicProximal
 from convexstruct.families.generative_margin.solvers.maximum_likelihood import maximum_likelihood
 from convexstruct.features.counts.window import window
-from convexstruct.plots import GREY, LOWER, UPPER
+from convexstruct.plots import GREY, LOWER, UPPER, bars, finish, named_bars, panels
 from convexstruct.tolerances import LOW
 
 NAME = "protein-hmm"
 PAPER = "paper 0, the method, on N. Qian and T. Sejnowski's chains (1988)"
 TITLE = "Secondary structure of proteins: share of residues predicted rightly (Q3)"
+PUBLISHED = {"Qian and Sejnowski 1988, neural network, test accuracy": 0.643}
+COLUMNS = (
+    "variant", "model", "c", "eta", "parameters", "cross-validated", "train", "test", "se", "helix", "sheet", "coil",
+    "gap", "seconds",
+)  # fmt: skip
 
 #: Neighbours seen on each side, by variant; Qian and Sejnowski's window has 13 residues.
 RADIUS = {"plain": 0, "window": 6}
@@ -45,13 +51,6 @@ FOLDS = 3
 ROUNDS = 40
 SOLVER = EntropicProximal()
 
-PUBLISHED = {"Qian and Sejnowski 1988, neural network, test accuracy": 0.643}
-
-COLUMNS = (
-    "variant", "model", "c", "eta", "parameters", "cross-validated", "train", "test", "se", "helix", "sheet", "coil",
-    "gap", "seconds",
-)  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Choice:
@@ -61,92 +60,68 @@ class Choice:
     c: str
 
 
-def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
-    """Train, choose and test; ``seed`` draws the folds.
-
-    Raises
-    ------
-    ValueError
-        If the chains are not installed; the message says how to get them and where to put them.
-    """
+def run(sheet: Sheet) -> None:
+    """Train, choose and test; the seed draws the folds."""
     train, test = protein("train"), protein("test")
-    etas, folds = (ETAS[1:3], 2) if quick else (ETAS, FOLDS)
+    etas, folds = sheet.pick((ETAS, FOLDS), (ETAS[1:3], 2))
     n_all = train.n_chains
-    if quick:
-        train = _some(train, np.random.default_rng(seed).permutation(n_all)[:24])
+    if sheet.quick:
+        train = train.some(np.random.default_rng(sheet.seed).permutation(n_all)[:24])
     choices = [Choice(eta, c) for c in C for eta in etas]
-    steps = Progress(progress, len(RADIUS) * (len(choices) * folds + 1))
-    majority = np.concatenate(test.structures) == STRUCTURES.index("_")
-    rows: list[list[Cell]] = [
-        ["published", "neural network", None, None, None, None, None, 0.643, *[None] * 6],
-        [
-            "none",
-            "always coil",
-            None,
-            None,
-            None,
-            None,
-            None,
-            float(majority.mean()),
-            standard_error(test.lengths, majority),
-            0.0,
-            0.0,
-            1.0,
-            None,
-            None,
-        ],
-    ]
+    sheet.total = len(RADIUS) * (len(choices) + 1)
+    sheet.add("published", "neural network", test=0.643)
+    truth = np.concatenate(test.structures)
+    coil = truth == STRUCTURES.index("_")
+    se = standard_error(coil, test.lengths)
+    sheet.add("none", "always coil", test=coil.mean(), se=se, helix=0.0, sheet=0.0, coil=1.0)
     validated: dict[str, dict[Choice, float]] = {}
-    fitted: dict[tuple[str, str], Vector] = {}
+    compared: list[str] = []
+
+    def row(variant: str, model: str, theta: Vector, chosen: tuple[Any, ...] = (None,) * 3, **end: Any) -> Flags:
+        """chosen : c, eta and the accuracy in cross-validation. The result says which test residues are right."""
+        of = right(test, RADIUS[variant], theta)
+        by_structure = [of[truth == STRUCTURES.index(letter)].mean() for letter in "he_"]
+        known = right(train, RADIUS[variant], theta).mean()
+        c, eta, share = chosen
+        sheet.add(variant, model, c, eta, len(theta), share, known, of.mean(), standard_error(of, test.lengths),
+                  *by_structure, **end)  # fmt: skip
+        return of
+
     for variant, radius in RADIUS.items():
-        ml = add_one(train, radius)
+        others, ml = {}, add_one(train, radius)
         if radius:
-            fitted[variant, "ML, each by itself"] = without_chain(train, radius, ml)
-        fitted[variant, "ML"] = ml
-        rows += [_row(*key, train, test, radius, theta) for key, theta in fitted.items() if key[0] == variant]
-        validated[variant] = {}
-        for choice in choices:
-            found = []
-            for fold, held_out in enumerate(deal(train.n_chains, folds, seed)):
-                steps.next(f"{variant}, {choice.c} c, eta {choice.eta:g}: fold {fold + 1} of {folds}")
-                kept = np.setdiff1d(np.arange(train.n_chains), held_out)
-                solution = discriminative(_some(train, kept), radius, choice)
-                found.append(right(_some(train, held_out), radius, solution.point["theta"]))
-            validated[variant][choice] = float(np.concatenate(found).mean())
-        best = max(choices, key=lambda choice: validated[variant][choice])
-        steps.next(f"{variant}: {best.c} c, eta {best.eta:g} on all {train.n_chains} chains")
-        solution = discriminative(train, radius, best)
-        fitted[variant, "DT"] = theta = solution.point["theta"]
-        rows.append(_row(variant, "DT", train, test, radius, theta, best, validated[variant][best], solution))
-    compared = {
-        f"{v}, DT against {name}": (float(np.mean(away)), standard_error(test.lengths, away))
-        for (v, name), theta in fitted.items()
-        if name != "DT"
-        for away in [right(test, RADIUS[v], fitted[v, "DT"]) * 1.0 - right(test, RADIUS[v], theta)]
-    }
-    figures = {
-        "Left: accuracy in cross-validation against eta. Right: accuracy on the test chains, whiskers of one standard "
-        "error.": picture(validated, rows, test.n_chains)
-    }
-    notes = [
+            others["ML, each by itself"] = row(variant, "ML, each by itself", without_chain(train, radius, ml))
+        others["ML"] = row(variant, "ML", ml)
+        judge = partial(cross_validated, train, radius, deal(train.n_chains, folds, sheet.seed))
+        name = f"{variant}, {{0.c}} c, eta {{0.eta:g}}: {folds} folds".format
+        best, shares = sheet.choose(choices, judge, name, largest=True)
+        validated[variant] = shares
+        sheet.step(f"{variant}: {best.c} c, eta {best.eta:g} on all {train.n_chains} chains")
+        found = discriminative(train, radius, best)
+        chosen = best.c, best.eta, shares[best]
+        trained = row(variant, "DT", found.point["theta"], chosen, gap=found.gap, seconds=found.seconds)
+        for model, hits in others.items():
+            away = trained * 1.0 - hits
+            side = "above" if away.mean() > 0 else "below"
+            error = standard_error(away, test.lengths)
+            compared.append(
+                f"{variant}, DT against {model}: {side} by {abs(away.mean()):.1%}, standard error {error:.1%}"
+            )
+    sheet.notes += [
         f"trained on {train.n_chains} chains ({train.n_residues} residues), tested on {test.n_chains} "
         f"({test.n_residues}); eta from {', '.join(f'{eta:g}' for eta in etas)} and c chosen by {folds}-fold "
         f"cross-validation over training chains; every problem solved to a certified gap of {LOW.gap:g}",
         "helix, sheet, coil: share of the residues of that structure predicted rightly on the test chains",
         "the 64.3% of Qian and Sejnowski are context, not a result to reproduce: a neural network on the same windows",
-        "se: standard error of the test accuracy, the test chains being drawn; "
-        + "; ".join(
-            f"{name}: {'above' if mean > 0 else 'below'} by {abs(mean):.1%}, standard error {error:.1%}"
-            for name, (mean, error) in compared.items()
-        ),
+        f"se: standard error of the test accuracy, the test chains being drawn; {'; '.join(compared)}",
         "'ML, each by itself' drops the chain (every residue by its window and the frequency of the structures): the "
         "window's ML chain is worse because it takes overlapping windows for independent evidence; DT need not",
     ]
-    if quick:
-        notes.append(
-            f"quick: {n_all - train.n_chains} training chains, eta {ETAS[0]:g} and {ETAS[-1]:g} and a fold left out"
-        )
-    return Result(NAME, PAPER, COLUMNS, rows, PUBLISHED, notes, steps.seconds, figures)
+    sheet.left_out(f"{n_all - train.n_chains} training chains, eta {ETAS[0]:g} and {ETAS[-1]:g} and a fold left out")
+    sheet.figures = {
+        "Left: accuracy in cross-validation against eta. Right: accuracy on the test chains, whiskers of one standard "
+        "error.": picture(validated, sheet.table(), test.n_chains)
+    }
 
 
 def problem(chains: Proteins, radius: int, eta: float = 1.0, c: Vector | None = None) -> GenerativeMargin:
@@ -184,64 +159,38 @@ def right(chains: Proteins, radius: int, theta: Vector) -> Flags:
     return np.asarray(np.concatenate(wanted.predict(theta)) == wanted.examples.truth)
 
 
+def cross_validated(chains: Proteins, radius: int, folds: list[Labels], choice: Choice) -> float:
+    """Share of residues predicted rightly, each fold after training on the others."""
+    found = []
+    for held_out in folds:
+        kept = chains.some(np.setdiff1d(np.arange(chains.n_chains), held_out))
+        found.append(right(chains.some(held_out), radius, discriminative(kept, radius, choice).point["theta"]))
+    return float(np.concatenate(found).mean())
+
+
 def deal(n_chains: int, folds: int, seed: int) -> list[Labels]:
     """The chains dealt into folds of about equal numbers; each chain in one."""
     order = np.random.default_rng(seed).permutation(n_chains)
     return [np.sort(order[fold::folds]) for fold in range(folds)]
 
 
-def _some(chains: Proteins, which: Sequence[int] | Labels) -> Proteins:
-    return Proteins([chains.residues[i] for i in which], [chains.structures[i] for i in which])
-
-
-def _row(
-    variant: str,
-    model: str,
-    train: Proteins,
-    test: Proteins,
-    radius: int,
-    theta: Vector,
-    choice: Choice | None = None,
-    validated: float | None = None,
-    solution: Solution | None = None,
-) -> list[Cell]:
-    hits = right(test, radius, theta)
-    truth = np.concatenate(test.structures)
-    by_structure = [float(hits[truth == STRUCTURES.index(letter)].mean()) for letter in "he_"]
-    return [
-        variant, model, choice.c if choice else None, choice.eta if choice else None, len(theta), validated,
-        float(right(train, radius, theta).mean()), float(hits.mean()), standard_error(test.lengths, hits),
-        *by_structure, solution.gap if solution else None, solution.seconds if solution else None,
-    ]  # fmt: skip
-
-
-def picture(validated: dict[str, dict[Choice, float]], rows: Sequence[Sequence[Cell]], n_chains: int) -> Figure:
+def picture(validated: dict[str, dict[Choice, float]], table: list[dict[str, Any]], n_chains: int) -> Figure:
     """Cross-validated accuracy against eta, and test accuracy of each model."""
-    figure = Figure(figsize=(9.0, 3.6), layout="constrained")
-    left, bars = figure.subplots(1, 2, width_ratios=(1, 1.2))
+    figure, (left, right) = panels(2, size=(9.0, 3.6), width_ratios=(1, 1.2))
+    above = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 2, "frameon": False, "fontsize": "small"}
     for variant, style in zip(validated, ("--", "-")):
         for c, colour in zip(C, (UPPER, LOWER)):
             points = {choice.eta: share for choice, share in validated[variant].items() if choice.c == c}
             left.plot(list(points), list(points.values()), style, marker="o", color=colour, label=f"{variant}, c {c}")
-    left.set_xscale("log")
-    left.set_xlabel("eta")
-    left.set_ylabel("accuracy in cross-validation")
-    left.legend(frameon=False, fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
-    table = [dict(zip(COLUMNS, row)) for row in rows]
+    finish(left, None, xscale="log", xlabel="eta", ylabel="accuracy in cross-validation")
     shown = [row for row in table if row["variant"] in validated]
-    share = np.array([row["test"] for row in shown], dtype=float)
-    names = [f"{row['variant']}: {row['model']}" for row in shown]
+    right.set_xlim(0.4, 0.7)
     colours = [LOWER if row["model"] == "DT" else GREY for row in shown]
-    errors = [float(row["se"] or 0.0) for row in shown]
-    bars.barh(np.arange(len(shown)), share, xerr=errors, color=colours, alpha=0.8, error_kw={"lw": 1.0, "capsize": 2})
-    for at, value in enumerate(share):
-        bars.annotate(f"{value:.1%}", (value, at), xytext=(-30, 0), textcoords="offset points", ha="right", va="center",
-                      color="white", fontsize="small")  # fmt: skip
+    bars(right, [row["test"] for row in shown], [row["se"] for row in shown], colours)
+    named_bars(right, [f"{row['variant']}: {row['model']}" for row in shown])
     for row, style in ((table[0], "-"), (table[1], ":")):
-        bars.axvline(float(row["test"] or 0.0), color="black", lw=0.8, ls=style, label=f"{row['model']}")
-    bars.set_yticks(np.arange(len(shown)), names)
-    bars.invert_yaxis()
-    bars.set_xlim(0.4, 0.7)
-    bars.set_xlabel(f"accuracy on {n_chains} test chains")
-    bars.legend(frameon=False, fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+        right.axvline(row["test"], color="black", lw=0.8, ls=style, label=row["model"])
+    finish(right, None, xlabel=f"accuracy on {n_chains} test chains")
+    for axes in (left, right):
+        axes.legend(**above)
     return figure

@@ -12,42 +12,29 @@ true position, in steps; mistakes are positions predicted wrongly.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from convexstruct import losses
 from convexstruct.arrays import Matrix, Vector
 from convexstruct.core.driver import solve
-from convexstruct.core.experiment import Cell, Progress, Result, Steps
+from convexstruct.core.experiment import Sheet
 from convexstruct.core.solution import Solution
 from convexstruct.datasets.generated.ring import EASY, HARD, Noise, Ring, ring
-from convexstruct.families.generative_margin.experiments import tracking_figures
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.solvers.maximum_likelihood import maximum_likelihood
 from convexstruct.families.generative_margin.solvers.proximal_rsd import ProximalRSD, Record
 from convexstruct.graphs import hmm_tables
+from convexstruct.plots import GREY, LOWER, ORANGE, UPPER, finish, panels
 from convexstruct.tolerances import LOW
 
 NAME = "tracking"
 PAPER = "paper 0, section 4, Figure 1 and Table 1 (T)"
 TITLE = "Toy tracking on a ring: test losses per sequence of maximum likelihood (ML) and discriminative training (DT)"
-
-SETTINGS: dict[str, Noise] = {"EASY": EASY, "HARD": HARD}
-ETAS = (0.01, 0.1, 1.0)
-#: The eta at which DT is also trained with the Hamming loss, and at which the paper's algorithm is run.
-MIDDLE = 0.1
-N_TRAIN, N_TEST, LENGTH = 100, 1000, 50
-SEEDS = 5
-#: Most rounds of a solve, which needs far fewer. A time limit would make the results depend on the machine.
-ROUNDS = 60
-#: Time limit of the paper's algorithm on each setting, seconds.
-SECONDS = 20.0
-#: Training and test sequences and seconds of a quick run.
-QUICK = (30, 200, 3.0)
-
 PUBLISHED = {
     "ML ring loss": 103.4,
     "ML standard deviation": 19.1,
@@ -68,18 +55,41 @@ COLUMNS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Trained:
-    """A model of one seed. upper, gap : bound on its problem's optimum and certified gap; None if none was solved."""
+SETTINGS: dict[str, Noise] = {"EASY": EASY, "HARD": HARD}
+ETAS = (0.01, 0.1, 1.0)
+#: The eta at which DT is also trained with the Hamming loss, and at which the paper's algorithm is run.
+MIDDLE = 0.1
+N_TRAIN, N_TEST, LENGTH, SEEDS = 100, 1000, 50, 5
+#: Most rounds of a solve, which needs far fewer. A time limit would make the results depend on the machine.
+ROUNDS = 60
+#: Time limit of the paper's algorithm on each setting, seconds.
+SECONDS = 20.0
+#: Training and test sequences and seconds of a quick run.
+QUICK = (30, 200, 3.0)
+
+
+class Model(NamedTuple):
+    """One of "truth", "ML" and "DT"; the loss DT is trained with, and its eta."""
+
+    name: str
+    loss: str | None = None
+    eta: float | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.eta is None else f"{self.name}, {self.loss}, eta {self.eta:g}"
+
+
+TRUTH, ML, DT = Model("truth"), Model("ML"), Model("DT", "ring", MIDDLE)
+
+
+class Trained(NamedTuple):
+    """A model of one seed; the solution of its problem, if one was solved."""
 
     theta: Vector
-    upper: float | None = None
-    gap: float | None = None
-    seconds: float | None = None
+    solution: Solution | None = None
 
 
-@dataclass(frozen=True)
-class Score:
+class Score(NamedTuple):
     """A model on one seed's test sequences.
 
     ring (K,) : ring loss of each sequence. mistakes (K,) : wrong positions of each. entropy : mean entropy of the
@@ -94,8 +104,7 @@ class Score:
     by_symbol: float
 
 
-@dataclass(frozen=True)
-class Algorithm:
+class Algorithm(NamedTuple):
     """The paper's algorithm on one instance: its solution, its records by iteration, a bound above the optimum."""
 
     solution: Solution
@@ -103,17 +112,17 @@ class Algorithm:
     optimum: float
 
 
-def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
-    """Train and test; ``seed`` is the first of the five seeds."""
-    seeds = range(seed, seed + (1 if quick else SEEDS))
-    n_train, n_test, limit = QUICK if quick else (N_TRAIN, N_TEST, SECONDS)
-    models = list(_models((MIDDLE,) if quick else ETAS))
-    steps = Progress(progress, len(SETTINGS) * (len(seeds) * len(models) + 1))
-    rows: list[list[Cell]] = [
-        _published("ML", None, PUBLISHED["ML ring loss"], PUBLISHED["ML standard deviation"], None),
-        _published("DT", "ring", PUBLISHED["DT ring loss"], PUBLISHED["DT standard deviation"], 2.0),
-    ]
-    learned: dict[str, dict[str, Matrix]] = {}
+def run(sheet: Sheet) -> None:
+    """Train and test; the seed is the first of the five seeds."""
+    seeds = range(sheet.seed, sheet.seed + sheet.pick(SEEDS, 1))
+    n_train, n_test, limit = sheet.pick((N_TRAIN, N_TEST, SECONDS), QUICK)
+    rings = [Model("DT", "ring", eta) for eta in sheet.pick(ETAS, (MIDDLE,))]
+    models = [TRUTH, ML, *rings, Model("DT", "hamming", MIDDLE)]
+    sheet.total = len(SETTINGS) * (len(seeds) * len(models) + 1)
+    for name, loss, mistakes in (("ML", None, None), ("DT", "ring", 2.0)):
+        published = PUBLISHED[f"{name} ring loss"], PUBLISHED[f"{name} standard deviation"]
+        sheet.add("published", name, loss, None, *published, None, None, None, mistakes)
+    learned: dict[str, Matrix] = {}
     algorithm: dict[str, Algorithm] = {}
     for setting, noise in SETTINGS.items():
         trained: dict[Model, list[Trained]] = {model: [] for model in models}
@@ -121,58 +130,35 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
         for s in seeds:
             data = ring(n_train + n_test, LENGTH, noise=noise, seed=s)
             for model in models:
-                steps.next(f"{setting}, seed {s}: {model}")
+                sheet.step(f"{setting}, seed {s}: {model}")
                 trained[model].append(train(data, n_train, model))
                 scores[model].append(score(data, n_train, trained[model][-1].theta))
-        rows += [_row(setting, model, scores[model], trained[model], scores[ML]) for model in models]
+        for model in models:
+            found = [fit.solution for fit in trained[model] if fit.solution is not None]
+            ends = (max(one.gap for one in found), np.mean([one.seconds for one in found])) if found else ()
+            sheet.add(setting, *model, *_means(scores[model], scores[ML]), *ends)
         shown = [model for model in models if model.eta in (None, MIDDLE)]
-        learned[setting] = {str(model): transition_of(trained[model][0].theta) for model in shown}
-        steps.next(f"{setting}: the paper's algorithm, eta {MIDDLE}")
-        data = ring(n_train + n_test, LENGTH, noise=noise, seed=seed)
-        first = problem(_first(data, n_train), "ring", MIDDLE)
-        algorithm[setting] = paper_algorithm(first, trained[Model("DT", "ring", MIDDLE)][0], limit)
-    figures = {
-        f"Figure 1: bounds of the paper's algorithm (eta {MIDDLE}, seed {seed}); its projected estimate is no bound.": (
-            tracking_figures.bounds({n: (a.solution, a.records, a.optimum) for n, a in algorithm.items()})
-        ),
-        f"Transition probabilities, from state (row) to state (column), seed {seed}.": (
-            tracking_figures.transitions(learned)
-        ),
-    }
-    notes = [
+        learned |= {f"{setting}: {model}": transition_of(trained[model][0].theta) for model in shown}
+        sheet.step(f"{setting}: the paper's algorithm, eta {MIDDLE}")
+        data = ring(n_train + n_test, LENGTH, noise=noise, seed=sheet.seed)
+        algorithm[setting] = paper_algorithm(problem(_first(data, n_train), "ring", MIDDLE), trained[DT][0], limit)
+    sheet.notes += [
         f"means over {len(seeds)} seed(s), {n_train} training and {n_test} test sequences of length {LENGTH}; sd: over "
         "the test sequences; mistakes: wrong positions a sequence; entropy: of the learned transitions, nats; to next: "
         "share of predicted steps that go to the next place; by symbol: share of predictions that are the usual one "
         "for the symbol seen; gap: the worst certified gap over the seeds",
-        *_findings(rows),
+        *_findings(sheet.table()),
         *(_table_1(setting, found) for setting, found in algorithm.items()),
     ]
-    if quick:
-        notes.append(
-            f"quick: left out are {SEEDS - 1} seeds, {N_TRAIN - n_train} training and {N_TEST - n_test} test "
-            f"sequences, and eta {ETAS[0]:g} and {ETAS[-1]:g}; with so few the numbers are not the paper's experiment"
-        )
-    return Result(NAME, PAPER, COLUMNS, rows, PUBLISHED, notes, steps.seconds, figures)
-
-
-class Model(NamedTuple):
-    """One of "truth", "ML" and "DT"; the loss DT is trained with, and its eta."""
-
-    name: str
-    loss: str | None = None
-    eta: float | None = None
-
-    def __str__(self) -> str:
-        return self.name if self.eta is None else f"{self.name}, {self.loss}, eta {self.eta:g}"
-
-
-TRUTH, ML = Model("truth"), Model("ML")
-
-
-def _models(etas: Sequence[float]) -> Iterator[Model]:
-    yield from (TRUTH, ML)
-    yield from (Model("DT", "ring", eta) for eta in etas)
-    yield Model("DT", "hamming", MIDDLE)
+    sheet.left_out(
+        f"left out are {SEEDS - 1} seeds, {N_TRAIN - n_train} training and {N_TEST - n_test} test sequences, and eta "
+        f"{ETAS[0]:g} and {ETAS[-1]:g}; with so few the numbers are not the paper's experiment"
+    )
+    sheet.figures = {
+        f"Figure 1: bounds of the paper's algorithm (eta {MIDDLE}, seed {sheet.seed}); its projected estimate is no "
+        "bound.": bounds(algorithm),
+        f"Transition probabilities, from state (row) to state (column), seed {sheet.seed}.": transitions(learned),
+    }
 
 
 def problem(data: Ring, loss: str, eta: float) -> GenerativeMargin:
@@ -182,15 +168,14 @@ def problem(data: Ring, loss: str, eta: float) -> GenerativeMargin:
 
 def train(data: Ring, n_train: int, model: Model) -> Trained:
     """The true parameters, those of maximum likelihood, or those of discriminative training to 0.1%."""
-    if model.loss is None or model.eta is None:
-        if model == TRUTH:
-            with np.errstate(divide="ignore"):
-                tables = (data.initial, data.transition, data.emission)
-                return Trained(np.concatenate([np.log(table).ravel() for table in tables]))
-        return Trained(maximum_likelihood(problem(_first(data, n_train), "ring", 1.0)))
-    wanted = problem(_first(data, n_train), model.loss, model.eta)
+    if model == TRUTH:
+        with np.errstate(divide="ignore"):
+            return Trained(np.concatenate([np.log(t).ravel() for t in (data.initial, data.transition, data.emission)]))
+    wanted = problem(_first(data, n_train), model.loss or "ring", model.eta or 1.0)
+    if model == ML:
+        return Trained(maximum_likelihood(wanted))
     solution = solve(wanted, tol=LOW, max_iterations=ROUNDS)
-    return Trained(wanted.shift(solution.point["theta"]), solution.primal, solution.gap, solution.seconds)
+    return Trained(wanted.shift(solution.point["theta"]), solution)
 
 
 def _first(data: Ring, n: int) -> Ring:
@@ -225,53 +210,37 @@ def paper_algorithm(wanted: GenerativeMargin, known: Trained, time_limit: float)
     """The paper's algorithm as printed but for its errata, with theta^0 uniform, to 0.1% or the time limit."""
     records: list[Record] = []
     solution = solve(wanted, ProximalRSD(refind=True, record=records.append), tol=LOW, time_limit=time_limit)
-    return Algorithm(solution, records, min(solution.primal, np.inf if known.upper is None else known.upper))
+    return Algorithm(solution, records, min(one.primal for one in (solution, known.solution) if one is not None))
 
 
-def _row(
-    setting: str, model: Model, scores: Sequence[Score], trained: Sequence[Trained], reference: Sequence[Score]
-) -> list[Cell]:
-    ring_loss, mistakes = _means(scores)
-    ml_ring_loss, ml_mistakes = _means(reference)
-    cells = [
-        ring_loss.mean(), np.mean([s.ring.std() for s in scores]), ring_loss.std(), mistakes.mean(),
-        (ring_loss - ml_ring_loss).mean(), (mistakes - ml_mistakes).mean(), np.mean([s.entropy for s in scores]),
-        np.mean([s.to_next for s in scores]), np.mean([s.by_symbol for s in scores]),
-    ]  # fmt: skip
-    gaps = [fit.gap for fit in trained if fit.gap is not None]
-    seconds = [fit.seconds for fit in trained if fit.seconds is not None]
-    worst, spent = (max(gaps), float(np.mean(seconds))) if gaps else (None, None)
-    return [setting, model.name, model.loss, model.eta, *(float(cell) for cell in cells), worst, spent]
+def _means(scores: Sequence[Score], of_ml: Sequence[Score]) -> list[float]:
+    """The columns from "ring loss" to "by symbol", means over the seeds."""
+    (loss, wrong), (ml_loss, ml_wrong) = (
+        (np.array([s.ring.mean() for s in each]), np.array([s.mistakes.mean() for s in each]))
+        for each in (scores, of_ml)
+    )
+    uses = np.mean([(s.entropy, s.to_next, s.by_symbol) for s in scores], axis=0)
+    deviation = np.mean([s.ring.std() for s in scores])
+    less = (loss - ml_loss).mean(), (wrong - ml_wrong).mean()
+    return [loss.mean(), deviation, loss.std(), wrong.mean(), *less, *uses]
 
 
-def _means(scores: Sequence[Score]) -> tuple[Vector, Vector]:
-    return np.array([s.ring.mean() for s in scores]), np.array([s.mistakes.mean() for s in scores])
-
-
-def _published(name: str, loss: str | None, value: float, deviation: float, mistakes: float | None) -> list[Cell]:
-    return ["published", name, loss, None, value, deviation, None, None, None, mistakes, *[None] * 5]
-
-
-def _findings(rows: Sequence[Sequence[Cell]]) -> list[str]:
+def _findings(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Notes that state the findings with the numbers of the rows."""
-    table: dict[tuple[str, str, str | None], dict[str, Any]] = {
-        (str(row[0]), str(row[1]), None if row[2] is None else str(row[2])): dict(zip(COLUMNS, row))
-        for row in rows
-        if row[3] in (None, MIDDLE)
-    }
-    notes = [
+    table = {(row["setting"], row["model"], row["trained with"]): row for row in rows if row["eta"] in (None, MIDDLE)}
+    yield (
         "the paper gives no eta, and of the noise only small probabilities, about 0.3 for transitions, which HARD "
         "keeps to and EASY (0.5 and 0.65) does not; no setting found reproduces all of it: EASY comes near its "
         "ring losses and has DT ahead, but there DT makes fewer mistakes than ML, not 2 more, and training with the "
         "Hamming loss hardly leaves the uniform distributions (entropy 2.303), so that its predictions hang on small "
         "differences and vary from seed to seed; HARD has the 2 more mistakes and a Hamming-trained DT near ML, but "
         "half the ring loss, and DT behind"
-    ]
+    )
     for setting in SETTINGS:
         truth, ml = table[setting, "truth", None], table[setting, "ML", None]
         dt, hamming = table[setting, "DT", "ring"], table[setting, "DT", "hamming"]
         verb = "wins" if dt["ring loss"] < ml["ring loss"] else "loses"
-        notes.append(
+        yield (
             f"{setting}, eta {MIDDLE}: DT {verb} in ring loss, {dt['ring loss']:.1f} against {ml['ring loss']:.1f} of "
             f"ML and {truth['ring loss']:.1f} of the true model; {dt['to next']:.0%} of its predicted steps go to the "
             f"next place (ML {ml['to next']:.0%}), the entropy of its transitions is {dt['entropy']:.2f} nats (truth "
@@ -279,11 +248,10 @@ def _findings(rows: Sequence[Sequence[Cell]]) -> list[str]:
             f"usual one for the symbol (ML {ml['by symbol']:.0%}); trained with the Hamming loss it makes "
             f"{hamming['mistakes']:.1f} mistakes (ML {ml['mistakes']:.1f}), entropy {hamming['entropy']:.2f}"
         )
-    notes.append(
+    yield (
         "where DT wins in ring loss and nearly all its predictions are the usual one for the symbol, it wins by "
         "discarding the dynamics: a wrong path of ML or of the true model is wrong for long, a symbol by itself is not"
     )
-    return notes
 
 
 def _table_1(setting: str, algorithm: Algorithm) -> str:
@@ -299,3 +267,41 @@ def _table_1(setting: str, algorithm: Algorithm) -> str:
         f"direction finding 86.6%, centre change 10.0%, about 1000 iterations to 0.1%, 61 points); the paper's "
         f"projected lower bound lies above the optimum in {above} of {len(algorithm.records)} iterations"
     )
+
+
+def bounds(runs: Mapping[str, Algorithm]) -> Figure:
+    """The solver's own primal value and lower bound and the paper's projected estimate against iterations, one panel a
+    setting; the gap in the panel's title is certified."""
+    figure, every = panels(len(runs), size=(9.0, 3.6))
+    for axes, (setting, (solution, records, optimum)) in zip(every, runs.items()):
+        trace = solution.trace
+        axes.axhline(optimum, color=GREY, lw=0.8, ls=":", label="optimum (best known)")
+        axes.plot(trace.iteration, trace.primal, color=UPPER, lw=1.4, label="solver's own primal value")
+        axes.plot(trace.iteration, trace.lower_bound, color=LOWER, lw=1.4, label="solver's own lower bound")
+        projected = np.array([record.projected for record in records], dtype=float)
+        shown = np.where(np.isfinite(projected), projected, np.nan)
+        at = np.arange(2, len(records) + 2)  # the first iterate is the start, of which there is no record
+        false = shown > optimum
+        axes.plot(at[~false], shown[~false], ".", color="#555555", ms=2.5, label="the paper's projected estimate")
+        axes.plot(at[false], shown[false], "x", color=ORANGE, ms=3.5, label="the same, above the optimum")
+        above = trace.primal[0] - optimum
+        title = f"{setting}: certified gap {solution.gap:.1e} after {solution.iterations} iterations"
+        finish(axes, None, ylim=(optimum - 1.1 * above, optimum + 1.15 * above), xscale="log", title=title,
+               xlabel="iteration", ylabel="objective")  # fmt: skip
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, frameon=False, fontsize="x-small", loc="outside lower center", ncols=5)
+    return figure
+
+
+def transitions(learned: Mapping[str, Matrix]) -> Figure:
+    """Transition matrices (S, S) as pictures, one row a setting, one column a model."""
+    width = len(learned) // len(SETTINGS)
+    figure, every = panels(width, len(SETTINGS), size=(2.2 * width + 0.6, 2.3 * len(SETTINGS) + 0.2))
+    for axes, (name, matrix) in zip(every, learned.items()):
+        image = axes.imshow(matrix, vmin=0.0, vmax=1.0, cmap="Blues")
+        axes.set_title(name, fontsize="small")
+        for set_ticks in (axes.set_xticks, axes.set_yticks):
+            set_ticks(np.arange(0, len(matrix), 3), [str(i + 1) for i in range(0, len(matrix), 3)])
+        axes.tick_params(labelsize="x-small")
+    figure.colorbar(image, ax=every, shrink=0.6, label="probability")
+    return figure

@@ -16,30 +16,31 @@ from __future__ import annotations
 
 import importlib.util
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from matplotlib.figure import Figure
 
 from convexstruct.arrays import Labels
 from convexstruct.core.driver import solve
-from convexstruct.core.experiment import Cell, Progress, Result, Steps
+from convexstruct.core.experiment import Sheet, listed, timed
 from convexstruct.core.solution import Solution
 from convexstruct.datasets.real.conll2000 import CHUNKS, Sentences, conll2000
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.structured_svm import Mira, Perceptron, StructuredSVM
-from convexstruct.plots import LOWER, bounds
+from convexstruct.plots import LOWER, bounds, panels
 from convexstruct.tolerances import LOW
 
 NAME = "chunking"
 PAPER = "paper 1, conditional random fields, on CoNLL-2000 (E. Tjong Kim Sang and S. Buchholz)"
 TITLE = "Text chunking: F1 of a conditional random field, an M3N, perceptron and MIRA; objective and time of CRFsuite"
+PUBLISHED = {"F1, Sha and Pereira 2003 (noun phrases)": 0.9438, "F1, best of the shared task, all kinds": 0.9348}
+COLUMNS = ("trained by", "sentences", "features", "weights", "objective", "lower bound", "gap", "seconds", "F1")
 
 #: Weight of lam/2 |theta|^2, and the gap to which the objective is solved.
 LAM, GAP = 1.0, 2e-8
@@ -54,8 +55,6 @@ QUICK_MARGIN_C, QUICK_MARGIN_SECONDS = (0.1, 1.0), 5.0
 PASSES, DECODED = 5, 8
 #: Distances of words and tags, and where pairs and triples begin.
 WINDOW, PAIRS, TRIPLES = (-2, -1, 0, 1, 2), (-2, -1, 0, 1), (-2, -1, 0)
-COLUMNS = ("trained by", "sentences", "features", "weights", "objective", "lower bound", "gap", "seconds", "F1")
-
 Rows = list[list[str]]
 
 
@@ -79,18 +78,6 @@ def features(sentence: Sequence[Any]) -> Rows:
         ]
         rows.append(row)
     return rows
-
-
-def some(sentences: Sentences, n: int) -> Sentences:
-    """The first n sentences."""
-    start = sentences.sentence_start[: min(n, sentences.n_sentences) + 1]
-    return Sentences(sentences.tokens[: start[-1]], start)
-
-
-def after(sentences: Sentences, n: int) -> Sentences:
-    """All but the first n sentences."""
-    start = sentences.sentence_start[n:]
-    return Sentences(sentences.tokens[start[0] :], start - start[0])
 
 
 def named(sentences: Sentences) -> Rows:
@@ -181,95 +168,71 @@ def crfsuite(data: Data) -> tuple[float, float]:
     trainer.set_params({"c1": 0.0, "c2": 0.5 * LAM, "max_iterations": 10_000, **every})
     trainer.set_params({"epsilon": EPSILON, "delta": DELTA})
     with tempfile.TemporaryDirectory() as folder:
-        begin = time.process_time()
-        trainer.train(str(Path(folder) / "model"))
-        seconds = time.process_time() - begin
+        _, seconds = timed(trainer.train, str(Path(folder) / "model"))
     return float(trainer.logparser.iterations[-1]["loss"]), seconds
 
 
-def choose(train: Sentences, least: int, values: Sequence[float], seconds: float) -> dict[float, float]:
-    """F1 on the last fifth of the sentences for each C, after ``seconds`` of training on the others."""
+def f1_at(train: Sentences, least: int, seconds: float, c: float) -> float:
+    """F1 on the last fifth of the sentences, after ``seconds`` of training on the others."""
     n = train.n_sentences - train.n_sentences // 5
-    data, found = Data.of(some(train, n), after(train, n), least), {}
-    for c in values:
-        problem = data.margin(c)
-        found[c] = score(data, problem, solve(problem, tol=LOW, time_limit=seconds))
-    return found
+    data = Data.of(train.between(0, n), train.between(n), least)
+    problem = data.margin(c)
+    return score(data, problem, solve(problem, tol=LOW, time_limit=seconds))
 
 
-def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
-    """Train on one part, score on the other. Nothing is random; ``seed`` changes nothing."""
-    n_train, n_test, least = QUICK_SIZES if quick else SIZES
-    values, limit = (QUICK_MARGIN_C, QUICK_MARGIN_SECONDS) if quick else (MARGIN_C, MARGIN_SECONDS)
-    steps, notes = Progress(progress, 7), []
-    steps.next("features")
-    train = some(conll2000("train"), n_train)
-    data = Data.of(train, some(conll2000("test"), n_test), least)
+def run(sheet: Sheet) -> None:
+    """Train on one part, score on the other. Nothing is random; the seed changes nothing."""
+    n_train, n_test, least = sheet.pick(SIZES, QUICK_SIZES)
+    values, limit = sheet.pick((MARGIN_C, MARGIN_SECONDS), (QUICK_MARGIN_C, QUICK_MARGIN_SECONDS))
+    sheet.total = 6 + len(values)
+    sheet.step("features")
+    train = conll2000("train").between(0, n_train)
+    data = Data.of(train, conll2000("test").between(0, n_test), least)
     problem = data.problem
-    steps.next("training")
-    begin = time.process_time()
-    solution = solve(problem, tol=GAP)
-    seconds = time.process_time() - begin
     sizes = [problem.n_examples, len(data.columns), problem.dimension]
-    rows: list[list[Cell]] = [["CRF, L-BFGS", *sizes, *_bounds(solution), seconds, score(data, problem, solution)]]
-    steps.next("CRFsuite")
+
+    def row(name: str, posed: ConditionalRandomField | StructuredSVM, bounded: bool = True, **options: Any) -> Solution:
+        """Train by ``options`` of `solve`; bounded : whether an objective is minimised."""
+        found, seconds = timed(solve, posed, **options)
+        ends = (found.primal, found.lower_bound, found.gap) if bounded else (None, None, None)
+        sheet.add(name, *sizes, *ends, seconds, score(data, posed, found))
+        return found
+
+    sheet.step("training")
+    field = row("CRF, L-BFGS", problem, tol=GAP)
+    sheet.step("CRFsuite")
     if importlib.util.find_spec("pycrfsuite") is None:
-        notes.append("CRFsuite is left out: python-crfsuite is not installed.")
+        sheet.notes.append("CRFsuite is left out: python-crfsuite is not installed.")
     else:
         objective, seconds = crfsuite(data)
-        rows.append(["CRF, CRFsuite", *sizes, objective, None, None, seconds, None])
-        inside = solution.lower_bound * (1.0 - GAP) <= objective <= solution.primal * (1.0 + GAP)
-        apart = abs(objective - solution.primal) / solution.primal
-        notes.append(
-            f"The objectives are {apart:.0e} apart, relative; CRFsuite's lies {'in' if inside else 'outside'} the "
-            f"certified bracket, to {GAP:g}. Ours ends at a gap of {solution.gap:.0e}, CRFsuite where |gradient| <= "
-            f"{EPSILON:g} |theta|, or where ten rounds lower its objective by less than {DELTA:g}, relative."
+        sheet.add("CRF, CRFsuite", *sizes, objective, seconds=seconds)
+        inside = field.lower_bound * (1.0 - GAP) <= objective <= field.primal * (1.0 + GAP)
+        sheet.notes.append(
+            f"The objectives are {abs(objective - field.primal) / field.primal:.0e} apart, relative; CRFsuite's lies "
+            f"{'in' if inside else 'outside'} the certified bracket, to {GAP:g}. Ours ends at a gap of "
+            f"{field.gap:.0e}, CRFsuite where |gradient| <= {EPSILON:g} |theta|, or where ten rounds lower its "
+            f"objective by less than {DELTA:g}, relative."
         )
-    steps.next("C of the M3N")
-    found = choose(train, least, values, limit)
-    c = max(values, key=lambda value: (found[value], -value))
-    steps.next("M3N")
+    c, tried = sheet.choose(values, partial(f1_at, train, least, limit), "C of the M3N: {:g}".format, largest=True)
+    sheet.step("M3N")
     margin = data.margin(c)
-    begin = time.process_time()
-    widest = solve(margin, tol=LOW, time_limit=limit)
-    seconds = time.process_time() - begin
-    rows.append([f"M3N, C = {c:g}", *sizes, *_bounds(widest), seconds, score(data, margin, widest)])
+    widest = row(f"M3N, C = {c:g}", margin, tol=LOW, time_limit=limit)
     for name, learner in (("perceptron", Perceptron(PASSES, block=DECODED)), ("MIRA", Mira(passes=PASSES))):
-        steps.next(name)
-        begin = time.process_time()
-        learned = solve(margin, learner, time_limit=limit)
-        seconds = time.process_time() - begin
-        rows.append([f"{name}, averaged", *sizes, None, None, None, seconds, score(data, margin, learned)])
-    tried = ", ".join(f"{value:.4f} at {at:g}" for at, value in found.items())
-    notes.append(
+        sheet.step(name)
+        row(f"{name}, averaged", margin, bounded=False, solver=learner, time_limit=limit)
+    sheet.notes += [
         f"M3N: 1/2 |w|^2 + C sum_i H_i, Hamming's loss; {widest.solver}: {widest.status.name} at a gap of "
         f"{widest.gap:.0e} (wanted {LOW.gap:g}) with a limit of {limit:g} s, so that its row depends on the machine. C "
-        f"by F1 on the last fifth of the training sentences, in as many seconds each: {tried}. Perceptron and MIRA "
-        f"(C = {Mira().C:g}) take {PASSES} passes, or as many as that limit leaves, and minimise nothing; the "
-        f"perceptron decodes {DECODED} sentences at the same w."
-    )
-    notes.append(
+        f"by F1 on the last fifth of the training sentences, in as many seconds each: {listed(tried, '{:.4f}')}. "
+        f"Perceptron and MIRA (C = {Mira().C:g}) take {PASSES} passes, or as many as that limit leaves, and minimise "
+        f"nothing; the perceptron decodes {DECODED} sentences at the same w.",
         f"CRF: lam/2 |theta|^2 with lam = {LAM:g}; features that occur {least} times at least; seconds are "
-        "the processor's, a limit the clock's."
-    )
-    if quick:
-        notes.append(f"Quick: the first {n_train} sentences of the training and {n_test} of the test part.")
-    published = {"F1, Sha and Pereira 2003 (noun phrases)": 0.9438, "F1, best of the shared task, all kinds": 0.9348}
-    return Result(
-        NAME, PAPER, COLUMNS, rows, published, notes, steps.seconds, {"convergence": picture(solution, widest)}
-    )
-
-
-def _bounds(solution: Solution) -> list[Cell]:
-    return [solution.primal, solution.lower_bound, solution.gap]
-
-
-def picture(field: Solution, widest: Solution) -> Figure:
-    """The CRF's objective less its certified lower bound, and the M3N's bounds, by seconds."""
-    figure = Figure(figsize=(10.0, 4.0), layout="constrained")
-    left, right = figure.subplots(1, 2)
+        "the processor's, a limit the clock's.",
+    ]
+    sheet.left_out(f"the first {n_train} sentences of the training and {n_test} of the test part.")
+    figure, (left, right) = panels(2, size=(10.0, 4.0))
     above = np.maximum(np.array(field.trace.primal) - field.lower_bound, 1e-12)
     left.plot(field.trace.seconds, above, color=LOWER)
     left.set(yscale="log", xlabel="seconds", ylabel="objective less the certified lower bound (nats)", title="CRF")
     bounds(widest, right).set_title("M3N")
-    return figure
+    sheet.figures["convergence"] = figure

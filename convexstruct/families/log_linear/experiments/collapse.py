@@ -16,25 +16,26 @@ any penalty, at w = 0; with the Hamming loss the same data give weights that lab
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from convexstruct.arrays import Labels, Matrix, Vector
 from convexstruct.core.driver import solve
-from convexstruct.core.experiment import Cell, Progress, Result, Steps
-from convexstruct.core.solution import Solution
+from convexstruct.core.experiment import Sheet
+from convexstruct.core.iterate import Solver
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.examples import image, ising
 from convexstruct.families.structured_svm import Perceptron, StructuredSVM
 from convexstruct.oracles.enumeration import labellings
-from convexstruct.plots import GREY, LOWER, UPPER
+from convexstruct.plots import GREY, LOWER, UPPER, lines, panels
 from convexstruct.tolerances import HIGH
 
 NAME = "collapse"
 PAPER = "paper 4, MAP approximation and max-margin training"
 TITLE = "The MAP approximation collapses, and a margin prevents it"
+COLUMNS = ("model", "lower bound", "optimum at most", "|w|", "training error", "test error", "gap")
 
 #: The grid's side, samples, and the standard deviation of its parameters in nats.
 SIDE, SAMPLES, SPREAD = 3, 200, 0.8
@@ -44,8 +45,6 @@ SEQUENCES, QUICK_SEQUENCES, LENGTH, LABELS, SIGNAL = 60, 20, 8, 4, 1.0
 BETA = 1.0
 #: Multiples of the parameters that the curves are drawn at.
 MULTIPLES = np.linspace(0.0, 2.0, 41)
-
-COLUMNS = ("model", "lower bound", "optimum at most", "|w|", "training error", "test error", "gap")
 
 
 class Ray(NamedTuple):
@@ -116,72 +115,55 @@ def margin_of(data: Sequences, loss: str | Matrix) -> StructuredSVM:
     return StructuredSVM.read(data.features, data.labels, LABELS, loss=loss, beta=BETA)
 
 
-def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
-    """Both rays, and four ways to train a model of the sequences; ``seed`` draws the data."""
-    n = QUICK_SEQUENCES if quick else SEQUENCES
-    steps = Progress(progress, 5)
-    steps.next("grid")
-    grid = on_grid(seed)
+def run(sheet: Sheet) -> None:
+    """Both rays, and four ways to train a model of the sequences; the seed draws the data."""
+    n, seed = sheet.pick(SEQUENCES, QUICK_SEQUENCES), sheet.seed
     train, test = sequences(n, 1000 * seed + 1), sequences(n, 1000 * seed + 2)
-    rows: list[list[Cell]] = []
     mapped, hamming = margin_of(train, np.zeros((LABELS, LABELS))), margin_of(train, "hamming")
     likelihood = ConditionalRandomField.read(train.features, train.labels, LABELS, beta=BETA)
-    steps.next("MAP approximation")
-    rows.append(_row("MAP approximation", mapped, solve(mapped, tol=HIGH), train, test))
-    steps.next("perceptron")
-    found = solve(mapped, Perceptron(seed=seed))
-    rows.append(_row("MAP, perceptron", mapped, found, train, test))
-    steps.next("margin")
-    rows.append(_row("margin, Hamming loss", hamming, solve(hamming, tol=HIGH), train, test))
-    steps.next("likelihood")
-    best = solve(likelihood, tol=HIGH)
-    rows.append(_row("likelihood", likelihood, best, train, test))
-    ray = along(train, best.point["w"] if "w" in best.point else best.point["theta"])
-    notes = [
+    models: dict[str, tuple[Any, Solver | None]] = {
+        "MAP approximation": (mapped, None), "MAP, perceptron": (mapped, Perceptron(seed=seed)),
+        "margin, Hamming loss": (hamming, None), "likelihood": (likelihood, None),
+    }  # fmt: skip
+    sheet.total = 1 + len(models)
+    for name, (problem, solver) in models.items():
+        sheet.step(name)
+        found = solve(problem, solver, tol=HIGH)
+        (w,) = found.point.values()
+        errors = [
+            np.mean(np.concatenate(problem.predict(found.point, data.features)) != np.concatenate(data.labels))
+            for data in (train, test)
+        ]
+        sheet.add(name, found.lower_bound, found.primal, np.linalg.norm(w), *errors, found.gap)
+    sheet.step("rays")
+    rays = {"Markov random field on a grid": on_grid(seed), "labelled sequences": along(train, w)}
+    sheet.notes += [
         "the MAP approximation is minimised by w = 0, with the optimum 0: the lower bound and the value are both 0, "
         f"and every labelling scores the same; {LABELS} labels by chance err {1 - 1 / LABELS:.2f} of the time",
         "the perceptron stops short of that optimum: it is its early stopping, and no objective, that makes it useful; "
         "its row is valued at the MAP objective and has no certificate of its own",
         "errors are of single labels; optimum at most: the proved upper bound of each model's own objective",
     ]
-    if quick:
-        notes.append(f"quick: {SEQUENCES - n} of {SEQUENCES} sequences left out")
-    caption = (
+    sheet.left_out(f"{SEQUENCES - n} of {SEQUENCES} sequences left out")
+    sheet.figures[
         "Objectives along the ray from 0 through the parameters (left: those that generated the grid; right: those "
         "that likelihood finds for the sequences). The MAP approximation is nowhere above its value at 0."
-    )
-    return Result(NAME, PAPER, COLUMNS, rows, {}, notes, steps.seconds, {caption: picture(grid, ray)})
+    ] = picture(rays)
 
 
-def _row(
-    name: str,
-    problem: StructuredSVM | ConditionalRandomField,
-    found: Solution,
-    train: Sequences,
-    test: Sequences,
-) -> list[Cell]:
-    errors = []
-    for data in (train, test):
-        guesses = np.concatenate(problem.predict(found.point, data.features))
-        errors.append(float(np.mean(guesses != np.concatenate(data.labels))))
-    size = float(np.linalg.norm(next(iter(found.point.values()))))
-    return [name, found.lower_bound, found.primal, size, *errors, found.gap]
-
-
-def picture(grid: Ray, ray: Ray) -> Figure:
+def picture(rays: dict[str, Ray]) -> Figure:
     """The three objectives along both rays."""
-    figure = Figure(figsize=(9.0, 3.4), layout="constrained")
-    panels = figure.subplots(1, 2)
-    for axes, each, title in zip(panels, (grid, ray), ("Markov random field on a grid", "labelled sequences")):
-        for values, colour, style, name in (
-            (each.exact, "black", "-", "ln p"), (each.mapped, UPPER, "-", "MAP"), (each.margin, LOWER, "--", "margin"),
-        ):  # fmt: skip
-            axes.plot(MULTIPLES, values, style, color=colour, lw=1.5, label=name)
-            if name != "MAP":
-                axes.plot(MULTIPLES[values.argmax()], values.max(), "o", color=colour, ms=4)
+    figure, every = panels(len(rays), size=(9.0, 3.4))
+    for axes, (title, ray) in zip(every, rays.items()):
+        curves = {
+            "ln p": (ray.exact, "black", "-"),
+            "MAP": (ray.mapped, UPPER, "-"),
+            "margin": (ray.margin, LOWER, "--"),
+        }
+        across = {"xlabel": "multiple t of the parameters", "ylabel": "mean over the samples (nats)"}
+        lines(axes, MULTIPLES, curves, title=title, legend="best" if axes is every[0] else None, **across)
+        for values, colour in ((ray.exact, "black"), (ray.margin, LOWER)):
+            axes.plot(MULTIPLES[values.argmax()], values.max(), "o", color=colour, ms=4)
         axes.plot(0.0, 0.0, "o", color=UPPER, ms=5)
         axes.axhline(0.0, color=GREY, lw=0.6, ls=":")
-        axes.set_title(title, fontsize="medium")
-        axes.set(xlabel="multiple t of the parameters", ylabel="mean over the samples (nats)")
-    panels[0].legend(frameon=False, fontsize="small")
     return figure

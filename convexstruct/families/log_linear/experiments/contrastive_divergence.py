@@ -17,7 +17,6 @@ likelihood, and no bound.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import networkx as nx
@@ -26,7 +25,7 @@ from matplotlib.figure import Figure
 
 from convexstruct.arrays import Matrix, Vector
 from convexstruct.core.driver import solve
-from convexstruct.core.experiment import Cell, Progress, Result, Steps
+from convexstruct.core.experiment import Sheet
 from convexstruct.families.log_linear.approximate_field import ApproximateField
 from convexstruct.families.log_linear.examples import ising
 from convexstruct.families.log_linear.importance import Estimate, importance_log_partition
@@ -36,11 +35,12 @@ from convexstruct.families.log_linear.solvers.importance_sampling import Importa
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.inference.gibbs import Gibbs
 from convexstruct.oracles.enumeration import labellings
-from convexstruct.plots import GREY, LOWER, UPPER
+from convexstruct.plots import GREY, LOWER, UPPER, finish, panels
 
 NAME = "contrastive-divergence"
 PAPER = "paper 4, 20.6, contrastive divergence and its use for restricted Boltzmann machines"
 TITLE = "Contrastive divergence: its step against the gradient, and reconstructed digits"
+COLUMNS = ("model", "k", "cosine midway", "cosine at the end", "length at the end", "mean ln p", "best mean ln p")
 
 #: Sweeps k of CD-k, and the numbers of exact gradient steps after which its step is compared with the gradient.
 SWEEPS, PATH = (1, 2, 5, 20), (0, 5, 20, 80, 320)
@@ -57,16 +57,6 @@ QUICK_STEPS, QUICK_EPOCHS, QUICK_DIGIT_EPOCHS, QUICK_CHAINS, QUICK_TEMPERATURES 
 SHOWN, NOISE = 10, 0.25
 #: Pixels of the images run from 0 to this.
 BRIGHTEST = 16
-
-COLUMNS = (
-    "model",
-    "k",
-    "cosine midway",
-    "cosine at the end",
-    "length at the end",
-    "mean ln p",
-    "best mean ln p",
-)
 
 
 class Compared(NamedTuple):
@@ -120,14 +110,13 @@ def on_ising(seed: int, steps: int, draws: int = DRAWS) -> Compared:
         return np.asarray(scores - np.logaddexp.reduce(scores))
 
     data = rng.multinomial(SAMPLES, np.exp(logs(rng.normal(size=factors.dimension)))) / SAMPLES
-    theta, cosine, length = np.zeros(factors.dimension), [], []
+    theta, along = np.zeros(factors.dimension), []
     for t in range(PATH[-1] + 1):
         gradient = (data - np.exp(logs(theta))) @ table
         if t in PATH:
             once = transition(factors, np.asarray(factors.design @ theta))
             taken = [(data - data @ np.linalg.matrix_power(once, k)) @ table for k in SWEEPS]
-            cosine.append([_cosine(each, gradient) for each in taken])
-            length.append([float(np.linalg.norm(each) / np.linalg.norm(gradient)) for each in taken])
+            along.append([_beside(each, gradient) for each in taken])
         theta = theta + gradient
     problem = ApproximateField.read(factors, np.repeat(every, np.round(data * SAMPLES).astype(int), axis=0))
     reached = []
@@ -140,7 +129,8 @@ def on_ising(seed: int, steps: int, draws: int = DRAWS) -> Compared:
     for n in IMPORTANCE:
         found = [solve(problem, ImportanceSampling(n, seed=draws * seed + draw)) for draw in range(draws)]
         sampled.append(best - float(np.mean([data @ logs(each.point["theta"]) for each in found])))
-    return Compared(np.array(cosine), np.array(length), np.array(reached), best, tuple(sampled))
+    cosine, length = np.moveaxis(np.array(along), 2, 0)
+    return Compared(cosine, length, np.array(reached), best, tuple(sampled))
 
 
 def on_machine(seed: int, epochs: int) -> Compared:
@@ -153,25 +143,23 @@ def on_machine(seed: int, epochs: int) -> Compared:
     p = np.exp(-other.free_energy(states) - other.log_partition())
     data = rng.multinomial(SAMPLES, p / p.sum()) / SAMPLES
     machine = RestrictedBoltzmann(0.1 * rng.normal(size=(VISIBLE, HIDDEN)), np.zeros(VISIBLE), np.zeros(HIDDEN))
-    cosine, length, best = [], [], -math.inf
+    along = []
     for t in range(10 * PATH[-1] + 1):
         clamped = machine.moments(states, data)
         gradient = clamped.plus(-1.0, machine.exact_moments())
         if t in PATH:
             up, down = machine.hidden_given(states), machine.visible_given(hidden)
             once = _product(up, hidden) @ _product(down, states)
-            taken = [
-                clamped.plus(-1.0, machine.moments(states, data @ np.linalg.matrix_power(once, k))) for k in SWEEPS
-            ]
-            cosine.append([_cosine(_flat(each), _flat(gradient)) for each in taken])
-            length.append([float(np.linalg.norm(_flat(each)) / np.linalg.norm(_flat(gradient))) for each in taken])
+            after = [machine.moments(states, data @ np.linalg.matrix_power(once, k)) for k in SWEEPS]
+            along.append([_beside(_flat(clamped.plus(-1.0, each)), _flat(gradient)) for each in after])
         machine = machine.plus(1.0, gradient)
     best = float(data @ -machine.free_energy(states)) - machine.log_partition()
     rows, reached = np.repeat(states, np.round(data * SAMPLES).astype(int), axis=0), []
     for k in SWEEPS:
         *_, last = BoltzmannTraining(HIDDEN, k=k, epochs=epochs, decay=0.0, step=0.2, seed=seed).train(rows)
         reached.append(last.machine.log_likelihood(rows))
-    return Compared(np.array(cosine), np.array(length), np.array(reached), best)
+    cosine, length = np.moveaxis(np.array(along), 2, 0)
+    return Compared(cosine, length, np.array(reached), best)
 
 
 def _product(p: Matrix, states: Matrix) -> Matrix:
@@ -183,8 +171,10 @@ def _flat(machine: RestrictedBoltzmann) -> Vector:
     return np.concatenate((machine.weights.ravel(), machine.visible, machine.hidden))
 
 
-def _cosine(a: Vector, b: Vector) -> float:
-    return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
+def _beside(step: Vector, gradient: Vector) -> tuple[float, float]:
+    """The cosine of the angle of two vectors, and the ratio of their lengths."""
+    lengths = np.linalg.norm(step), np.linalg.norm(gradient)
+    return float(step @ gradient / (lengths[0] * lengths[1])), float(lengths[0] / lengths[1])
 
 
 def on_digits(seed: int, epochs: int, chains: int, temperatures: int) -> Digits | None:
@@ -206,22 +196,20 @@ def on_digits(seed: int, epochs: int, chains: int, temperatures: int) -> Digits 
     return Digits(np.array([each.error for each in walk]), shown, float(-machine.free_energy(held).mean()), estimate)
 
 
-def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
-    """Both small models, and the digits; ``seed`` draws the models, the data and the chains."""
-    steps = Progress(progress, 3)
-    steps.next("Ising model")
-    found = {"Ising, 6 variables": on_ising(seed, *((QUICK_STEPS, 1) if quick else (STEPS, DRAWS)))}
-    steps.next("small machine")
-    found[f"machine, {VISIBLE} + {HIDDEN}"] = on_machine(seed, QUICK_EPOCHS if quick else EPOCHS)
-    steps.next("digits")
-    sizes = (QUICK_DIGIT_EPOCHS, QUICK_CHAINS, QUICK_TEMPERATURES) if quick else (DIGIT_EPOCHS, CHAINS, TEMPERATURES)
-    digits = on_digits(seed, *sizes)
-    rows: list[list[Cell]] = [
-        [name, k, *each.cosine[[2, -1], j].tolist(), float(each.length[-1, j]), float(each.reached[j]), each.best]
-        for name, each in found.items()
-        for j, k in enumerate(SWEEPS)
-    ]
-    notes = [
+def run(sheet: Sheet) -> None:
+    """Both small models, and the digits; the seed draws the models, the data and the chains."""
+    sheet.total = 3
+    sheet.step("Ising model")
+    found = {"Ising, 6 variables": on_ising(sheet.seed, *sheet.pick((STEPS, DRAWS), (QUICK_STEPS, 1)))}
+    sheet.step("small machine")
+    found[f"machine, {VISIBLE} + {HIDDEN}"] = on_machine(sheet.seed, sheet.pick(EPOCHS, QUICK_EPOCHS))
+    sheet.step("digits")
+    small = QUICK_DIGIT_EPOCHS, QUICK_CHAINS, QUICK_TEMPERATURES
+    digits = on_digits(sheet.seed, *sheet.pick((DIGIT_EPOCHS, CHAINS, TEMPERATURES), small))
+    for name, each in found.items():
+        for j, k in enumerate(SWEEPS):
+            sheet.add(name, k, *each.cosine[[2, -1], j], each.length[-1, j], each.reached[j], each.best)
+    sheet.notes += [
         f"cosine and length: of CD-k's step, in the mean over its chains and computed exactly, against the gradient of "
         f"the likelihood, after {PATH[2]} and after {PATH[-1]} steps of the gradient itself",
         "mean ln p: of the data, after training by CD-k, computed exactly; best: after exact gradient steps (of the "
@@ -229,69 +217,61 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
         *(
             f"{name} by importance-sampled likelihood: mean ln p is below the best by "
             f"{', '.join(f'{miss:.1e}' for miss in each.sampled)} "
-            f"with {', '.join(map(str, IMPORTANCE))} samples, the mean of {1 if quick else DRAWS} draws"
+            f"with {', '.join(map(str, IMPORTANCE))} samples, the mean of {sheet.pick(DRAWS, 1)} draws"
             for name, each in found.items()
             if each.sampled
         ),
     ]
-    figures = {
+    sheet.figures = {
         "Cosine (left) and length (middle) of CD-k's mean step against the gradient, along a path of exact gradient "
         "steps; full lines the Ising model, dashed ones the machine. Right: what is missing of the best mean ln p.": (
             picture(found)
         )
     }
     if digits is None:
-        notes.append(
+        sheet.notes.append(
             'the digits are left out: they come with scikit-learn, which is not installed (pip install ".[peers]")'
         )
     else:
         value = digits.score - digits.log_partition.value
-        notes.append(
+        sheet.notes.append(
             f"digits: mean squared error {digits.errors[0]:.4f} after the first epoch, {digits.errors[-1]:.4f} after "
             f"{len(digits.errors)}; mean ln p of {HELD} images held back about {value:.1f} nats "
             f"(independent pixels at 1/2: {-64 * math.log(2):.1f}), with ln Z = {digits.log_partition.value:.1f} "
-            f"+- {digits.log_partition.standard_error:.1f} from {CHAINS if not quick else QUICK_CHAINS} chains that "
+            f"+- {digits.log_partition.standard_error:.1f} from {sheet.pick(CHAINS, QUICK_CHAINS)} chains that "
             f"weigh as much as {digits.log_partition.effective:.0f}: an estimate, no bound"
         )
-        caption = (
+        sheet.figures[
             "Digits held back; what the machine makes of them; a quarter of their pixels noise; what it makes of those."
-        )
-        figures[caption] = drawn(digits)
-    if quick:
-        notes.append("quick: fewer steps, epochs, chains and temperatures")
-    return Result(NAME, PAPER, COLUMNS, rows, {}, notes, steps.seconds, figures)
+        ] = drawn(digits)
+    sheet.left_out("fewer steps, epochs, chains and temperatures")
 
 
 def picture(found: dict[str, Compared]) -> Figure:
     """Cosines, lengths and likelihoods."""
-    figure = Figure(figsize=(10.5, 3.3), layout="constrained")
-    left, middle, right = figure.subplots(1, 3)
-    shades = [GREY, LOWER, UPPER, "black"]
-    at: Sequence[int] = [t + 1 for t in PATH]
+    figure, (left, middle, right) = panels(3, size=(10.5, 3.3))
+    at = np.array(PATH) + 1
     for (name, each), style in zip(found.items(), ("o-", "s--")):
-        for j, k in enumerate(SWEEPS):
+        for j, (k, colour) in enumerate(zip(SWEEPS, (GREY, LOWER, UPPER, "black"))):
             label = f"k = {k}" if style == "o-" else None
-            left.plot(at, each.cosine[:, j], style, color=shades[j], ms=3, lw=1.2, label=label)
-            middle.plot(at, each.length[:, j], style, color=shades[j], ms=3, lw=1.2)
+            left.plot(at, each.cosine[:, j], style, color=colour, ms=3, lw=1.2, label=label)
+            middle.plot(at, each.length[:, j], style, color=colour, ms=3, lw=1.2)
         right.plot(SWEEPS, np.maximum(each.best - each.reached, 1e-6), style, color="black", ms=4, lw=1.2, label=name)
-    left.set(xscale="log", xlabel="1 + exact gradient steps", ylabel="cosine with the gradient")
-    middle.set(xscale="log", yscale="log", xlabel="1 + exact gradient steps", ylabel="length over the gradient's")
-    right.set(xscale="log", xlabel="k", ylabel="best less reached mean ln p (nats)", ylim=(0.0, None))
+    across = {"xscale": "log", "xlabel": "1 + exact gradient steps"}
+    finish(left, **across, ylabel="cosine with the gradient")
+    finish(middle, None, **across, yscale="log", ylabel="length over the gradient's")
+    finish(right, xscale="log", xlabel="k", ylabel="best less reached mean ln p (nats)", ylim=(0.0, None))
     right.set_xticks(SWEEPS, [str(k) for k in SWEEPS])
     right.minorticks_off()
-    left.legend(frameon=False, fontsize="small")
-    right.legend(frameon=False, fontsize="small")
     return figure
 
 
 def drawn(digits: Digits) -> Figure:
     """Four rows of images."""
-    figure = Figure(figsize=(0.75 * SHOWN, 3.2), layout="constrained")
-    grid = figure.subplots(4, SHOWN)
-    names = ("held back", "reconstructed", "with noise", "reconstructed")
-    for row, images, name in zip(grid, digits.shown, names):
-        for axes, image in zip(row, images):
-            axes.imshow(image.reshape(8, 8), cmap="Greys", vmin=0.0, vmax=1.0)
-            axes.set(xticks=[], yticks=[])
-        row[0].set_ylabel(name, rotation=0, ha="right", va="center", fontsize="small")
+    figure, every = panels(SHOWN, 4, size=(0.75 * SHOWN, 3.2))
+    for axes, image in zip(every, digits.shown.reshape(-1, 8, 8)):
+        axes.imshow(image, cmap="Greys", vmin=0.0, vmax=1.0)
+        axes.set(xticks=[], yticks=[])
+    for axes, name in zip(every[::SHOWN], ("held back", "reconstructed", "with noise", "reconstructed")):
+        axes.set_ylabel(name, rotation=0, ha="right", va="center", fontsize="small")
     return figure

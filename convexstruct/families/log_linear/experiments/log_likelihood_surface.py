@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from convexstruct.arrays import Matrix, Vector
 from convexstruct.core.driver import solve
-from convexstruct.core.experiment import Cell, Progress, Result, Steps
+from convexstruct.core.experiment import Sheet
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.features.graphs.factors import factors_of_features
 from convexstruct.plots import GREY, LOWER, UPPER
@@ -26,6 +26,8 @@ from convexstruct.plots import GREY, LOWER, UPPER
 NAME = "log-likelihood-surface"
 PAPER = "paper 4, Figure 20.1"
 TITLE = "The log-likelihood surface of the Markov network A-B-C"
+COLUMNS = ("point", "theta_1", "theta_2", "log-likelihood", "E f_1", "E f_2")
+PUBLISHED = {"picture": "a surface and its level lines, without numbers"}
 
 #: M, M[a1, b1] and M[b1, c1].
 INSTANCES, FIRST, SECOND = 100.0, 90.0, 15.0
@@ -35,7 +37,6 @@ RANGES, POINTS, QUICK_POINTS = ((-2.0, 9.0), (-8.0, 3.0)), 56, 23
 SHOWN = ((0.0, 0.0), (2.0, 0.0), (4.0, 0.0), (4.0, -2.0), (8.0, -4.0))
 #: Relative gap; the relative error of theta is then about its square root.
 GAP = 1e-10
-COLUMNS = ("point", "theta_1", "theta_2", "log-likelihood", "E f_1", "E f_2")
 
 
 def network() -> MarkovRandomField:
@@ -58,32 +59,25 @@ def surface(problem: MarkovRandomField, first: Vector, second: Vector) -> Matrix
     return np.array([[-problem.value_and_gradient(np.array([x, y]))[0] for x in first] for y in second])
 
 
-def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
-    """The surface, its maximum with certified bounds, and the moments there. Nothing is random; ``quick`` draws it on a
-    coarser grid."""
-    steps = Progress(progress, 3)
-    steps.next("maximum")
+def run(sheet: Sheet) -> None:
+    """The surface, its maximum with certified bounds, and the moments there. Nothing is random; a quick run draws it on
+    a coarser grid."""
+    sheet.total = 2
+    sheet.step("maximum")
     problem = network()
     solution = solve(problem, tol=GAP)
     theta = solution.point["theta"]
-    rows: list[list[Cell]] = []
     for name, at in [("maximum", theta), ("maximum by hand", by_hand()), *(("", np.array(one)) for one in SHOWN)]:
         value, gradient = problem.value_and_gradient(at)
-        moments = (gradient + problem.sums) / problem.mass
-        rows.append([name, *map(float, at), -value, *map(float, moments)])
-    steps.next("surface")
-    grids = [np.linspace(*limits, QUICK_POINTS if quick else POINTS) for limits in RANGES]
-    heights = surface(problem, *grids)
-    steps.next("pictures")
-    notes = [
+        sheet.add(name, *at, -value, *(gradient + problem.sums) / problem.mass)
+    sheet.step("surface")
+    grids = [np.linspace(*limits, sheet.pick(POINTS, QUICK_POINTS)) for limits in RANGES]
+    sheet.notes += [
         f"certified: {-solution.primal:.8g} <= maximum of the log-likelihood <= {-solution.lower_bound:.8g}",
         "the moments of the model at the maximum are those of the data, 0.9 and 0.15 (Theorem 20.3.1)",
     ]
-    if quick:
-        notes.append(f"the surface is drawn from {QUICK_POINTS} points each way, not {POINTS}")
-    published = {"picture": "a surface and its level lines, without numbers"}
-    figures = {"The log-likelihood of A-B-C": draw(grids, heights, theta)}
-    return Result(NAME, PAPER, COLUMNS, rows, published, notes, steps.seconds, figures)
+    sheet.left_out(f"the surface is drawn from {QUICK_POINTS} points each way, not {POINTS}")
+    sheet.figures["The log-likelihood of A-B-C"] = draw(grids, surface(problem, *grids), theta)
 
 
 def draw(grids: list[Vector], heights: Matrix, theta: Vector) -> Figure:
@@ -103,7 +97,6 @@ def draw(grids: list[Vector], heights: Matrix, theta: Vector) -> Figure:
     flat.axhline(0.0, color=GREY, lw=0.5)
     flat.axvline(0.0, color=GREY, lw=0.5)
     for axes in (solid, flat):
-        axes.set_xlabel(r"$\ln \phi_1[a^1, b^1]$")
-        axes.set_ylabel(r"$\ln \phi_2[b^1, c^1]$")
+        axes.set(xlabel=r"$\ln \phi_1[a^1, b^1]$", ylabel=r"$\ln \phi_2[b^1, c^1]$")
     solid.set_zlabel("log-likelihood")
     return figure

@@ -13,15 +13,16 @@ Likelihood predicts X1 and X2 together, and only the penalty biases it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Matrix, Vector
 from convexstruct.core.driver import solve
-from convexstruct.core.experiment import Cell, Progress, Result, Steps
+from convexstruct.core.experiment import Sheet, standard_error
+from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.examples import image, ising
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
@@ -29,12 +30,15 @@ from convexstruct.features.graphs.factors import Factors, factors_of_features
 from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.inference.gibbs import Gibbs
 from convexstruct.oracles.enumeration import labellings
-from convexstruct.plots import GREY, LOWER, UPPER
+from convexstruct.plots import GREY, LOWER, UPPER, finish, panels
 from convexstruct.tolerances import HIGH
 
 NAME = "pseudolikelihood"
 PAPER = "paper 4, Theorem 20.6.2 and Example 20.6.3"
 TITLE = "Pseudolikelihood: consistent, and misled by strongly tied pairs"
+COLUMNS = (
+    "model", "tie or M", "draws", "likelihood", "its se", "pseudolikelihood", "se of that", "truth", "largest gap",
+)  # fmt: skip
 
 #: Samples M, and draws of each; the parameters' standard deviation in nats.
 SIZES, DRAWS, SPREAD = (100, 400, 1600, 6400, 25600), 10, 0.5
@@ -48,10 +52,6 @@ QUICK_SIDE, QUICK_SWEEPS = 12, 100
 TIES, WEAK, PAIRS, TIED_DRAWS, TIED_BETA = (0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0), 0.4, 200, 20, 5.0
 QUICK_TIES, QUICK_TIED_DRAWS = (0.0, 3.0, 8.0), 5
 
-COLUMNS = (
-    "model", "tie or M", "draws", "likelihood", "its se", "pseudolikelihood", "se of that", "truth", "largest gap",
-)  # fmt: skip
-
 
 class Pair(NamedTuple):
     """One quantity by likelihood and by pseudolikelihood, draw by draw, and the largest certified gap of the fits."""
@@ -60,22 +60,35 @@ class Pair(NamedTuple):
     pseudo: Vector
     gap: float
 
+    @classmethod
+    def of(cls, fits: Iterable[tuple[Solution, Solution, Callable[[Vector], float]]]) -> Pair:
+        """Both solutions of each draw, and the quantity of their theta."""
+        found, gap = [], 0.0
+        for *both, quantity in fits:
+            gap = max(gap, *(one.gap for one in both))
+            found.append([quantity(one.point["theta"]) for one in both])
+        likelihood, pseudo = np.array(found).T
+        return cls(likelihood, pseudo, gap)
+
+    def means(self) -> Matrix:
+        """The mean over draws and its standard error, of likelihood and of pseudolikelihood; (2, 2)."""
+        return np.array([(each.mean(), standard_error(each)) for each in (self.likelihood, self.pseudo)])
+
 
 def consistency(size: int, draws: int, seed: int) -> Pair:
     """|theta - theta*| / sqrt(d) of likelihood and of pseudolikelihood, for each draw of ``size`` samples."""
     factors = ising(image(3, 3))
-    oracle, found, gap = FactorInference(factors), [], 0.0
-    for draw in range(draws):
-        rng = np.random.default_rng([seed, draw])
-        truth = SPREAD * rng.normal(size=factors.dimension)
+    oracle = FactorInference(factors)
+
+    def fit(draw: int) -> tuple[Solution, Solution, Callable[[Vector], float]]:
+        truth = SPREAD * np.random.default_rng([seed, draw]).normal(size=factors.dimension)
         samples = oracle.sample(np.asarray(factors.design @ truth), size, np.random.default_rng([seed, draw, size]))
-        both = [
+        first, second = (
             solve(kind.read(factors, samples, beta=BETA), tol=HIGH) for kind in (MarkovRandomField, PseudoLikelihood)
-        ]
-        gap = max(gap, *(one.gap for one in both))
-        found.append([float(np.linalg.norm(one.point["theta"] - truth)) / math.sqrt(len(truth)) for one in both])
-    likelihood, pseudo = np.array(found).T
-    return Pair(likelihood, pseudo, gap)
+        )
+        return first, second, lambda theta: float(np.linalg.norm(theta - truth)) / math.sqrt(len(truth))
+
+    return Pair.of(map(fit, range(draws)))
 
 
 def wide(side: int, sweeps: int, seed: int) -> tuple[float, float]:
@@ -114,42 +127,45 @@ def merged() -> Factors:
 
 def misled(tie: float, draws: int, seed: int) -> Pair:
     """P(X1 = Y) as likelihood and as pseudolikelihood learn it, for each draw."""
-    factors, found, gap = tied_pair(), [], 0.0
+    factors = tied_pair()
     flat = np.asarray(factors.design @ np.array([tie, WEAK, WEAK]))
-    for draw in range(draws):
+
+    def fit(draw: int) -> tuple[Solution, Solution, Callable[[Vector], float]]:
         x = FactorInference(factors).sample(flat, PAIRS, np.random.default_rng([seed, draw]))
         whole = np.column_stack((2 * x[:, 0] + x[:, 1], x[:, 2]))
-        both = [
-            solve(PseudoLikelihood.read(merged(), whole, targets=[0], beta=TIED_BETA), tol=HIGH),
-            solve(PseudoLikelihood.read(factors, x, targets=[0, 1], beta=TIED_BETA), tol=HIGH),
-        ]
-        gap = max(gap, *(one.gap for one in both))
-        found.append([follows(one.point["theta"]) for one in both])
-    likelihood, pseudo = np.array(found).T
-    return Pair(likelihood, pseudo, gap)
+        likelihood = solve(PseudoLikelihood.read(merged(), whole, targets=[0], beta=TIED_BETA), tol=HIGH)
+        pseudo = solve(PseudoLikelihood.read(factors, x, targets=[0, 1], beta=TIED_BETA), tol=HIGH)
+        return likelihood, pseudo, follows
+
+    return Pair.of(map(fit, range(draws)))
 
 
-def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
-    """Both parts; ``seed`` draws the models and the samples."""
-    sizes, draws = (QUICK_SIZES, QUICK_DRAWS) if quick else (SIZES, DRAWS)
-    ties, tied_draws = (QUICK_TIES, QUICK_TIED_DRAWS) if quick else (TIES, TIED_DRAWS)
-    side, sweeps = (QUICK_SIDE, QUICK_SWEEPS) if quick else (SIDE, SWEEPS)
-    steps = Progress(progress, len(sizes) + 1 + len(ties))
-    rows: list[list[Cell]] = []
+def run(sheet: Sheet) -> None:
+    """Both parts; the seed draws the models and the samples."""
+    sizes, draws, ties, tied_draws, side, sweeps = sheet.pick(
+        (SIZES, DRAWS, TIES, TIED_DRAWS, SIDE, SWEEPS),
+        (QUICK_SIZES, QUICK_DRAWS, QUICK_TIES, QUICK_TIED_DRAWS, QUICK_SIDE, QUICK_SWEEPS),
+    )
+    sheet.total = len(sizes) + 1 + len(ties)
+
+    def row(name: str, at: float, pair: Pair, truth: float) -> Pair:
+        sheet.add(name, at, len(pair.pseudo), *pair.means().ravel(), truth, pair.gap)
+        return pair
+
     errors, learned = [], []
     for size in sizes:
-        steps.next(f"3 x 3 grid, {size} samples")
-        errors.append(consistency(size, draws, seed))
-        rows.append(_row("3 x 3 grid: error of theta", size, errors[-1], 0.0))
-    steps.next(f"{side} x {side} grid")
-    error, gap = wide(side, sweeps, seed)
-    rows.append([f"{side} x {side} grid: error of theta", WIDE_SAMPLES, 1, None, None, error, None, 0.0, gap])
+        sheet.step(f"3 x 3 grid, {size} samples")
+        errors.append(row("3 x 3 grid: error of theta", size, consistency(size, draws, sheet.seed), 0.0))
+    sheet.step(f"{side} x {side} grid")
+    error, gap = wide(side, sweeps, sheet.seed)
+    sheet.add(f"{side} x {side} grid: error of theta", WIDE_SAMPLES, 1, None, None, error, None, 0.0, gap)
     for tie in ties:
-        steps.next(f"tie {tie:g}")
-        learned.append(misled(tie, tied_draws, seed))
-        rows.append(_row("tied pair: P(X1 = Y)", tie, learned[-1], follows(np.array([tie, WEAK, WEAK]))))
-    slopes = [_slope(sizes, [float(np.mean(one[k])) for one in errors]) for k in (0, 1)]
-    notes = [
+        sheet.step(f"tie {tie:g}")
+        truth = follows(np.array([tie, WEAK, WEAK]))
+        learned.append(row("tied pair: P(X1 = Y)", tie, misled(tie, tied_draws, sheet.seed), truth))
+    logs = np.log([[each.likelihood.mean(), each.pseudo.mean()] for each in errors])
+    slopes = np.polyfit(np.log(sizes), logs, 1)[0]
+    sheet.notes += [
         f"3 x 3 grid: |theta - theta*| / sqrt(d), each draw with a theta* of its own; it falls as M to the power of "
         f"{slopes[0]:.2f} (likelihood) and {slopes[1]:.2f} (pseudolikelihood), where theory says -0.5",
         f"{side} x {side} grid: one coupling and one field for all; exact likelihood is out of reach, and so are exact "
@@ -159,48 +175,26 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
         "every fit has a certified gap to the optimum of its own problem; the likelihood of the tied pair is a "
         "pseudolikelihood too, whose one target is the pair",
     ]
-    if quick:
-        notes.append(f"quick: {len(SIZES) - len(sizes)} sizes, {len(TIES) - len(ties)} ties and most draws left out")
-    caption = (
+    sheet.left_out(f"{len(SIZES) - len(sizes)} sizes, {len(TIES) - len(ties)} ties and most draws left out")
+    sheet.figures[
         "Left: error of the parameters against the number of samples, with its standard error; the line has the slope "
         "-1/2. Right: how well Y predicts X1, as learned, against the tie of X1 and X2."
-    )
-    return Result(
-        NAME, PAPER, COLUMNS, rows, {}, notes, steps.seconds, {caption: picture(sizes, errors, ties, learned)}
-    )
-
-
-def _row(name: str, at: float, pair: Pair, truth: float) -> list[Cell]:
-    (a, b), (c, d) = (_mean(each) for each in (pair.likelihood, pair.pseudo))
-    return [name, at, len(pair.pseudo), a, b, c, d, truth, pair.gap]
-
-
-def _mean(values: Vector) -> tuple[float, float]:
-    """The mean over draws and its standard error."""
-    return float(values.mean()), float(values.std(ddof=1)) / math.sqrt(len(values))
-
-
-def _slope(sizes: Sequence[int], errors: Sequence[float]) -> float:
-    return float(np.polyfit(np.log(sizes), np.log(errors), 1)[0])
+    ] = picture(sizes, errors, ties, learned)
 
 
 def picture(sizes: Sequence[int], errors: Sequence[Pair], ties: Sequence[float], learned: Sequence[Pair]) -> Figure:
     """Errors against samples, and P(X1 = Y) against the tie."""
-    figure = Figure(figsize=(9.0, 3.6), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    styles = ((0, UPPER, "o-", "likelihood"), (1, LOWER, "s--", "pseudolikelihood"))
-    for k, colour, style, name in styles:
-        for axes, x, pairs in ((left, sizes, errors), (right, ties, learned)):
-            both = np.array([_mean((one.likelihood, one.pseudo)[k]) for one in pairs])
-            axes.errorbar(x, both[:, 0], both[:, 1], fmt=style, color=colour, ms=4, lw=1.3, capsize=2, label=name)
-    first = float(errors[0].likelihood.mean())
-    left.plot(sizes, first * np.sqrt(sizes[0] / np.array(sizes)), color=GREY, lw=0.8, ls=":", label="slope -1/2")
-    left.set(xscale="log", yscale="log", xlabel="samples M", ylabel="error of the parameters")
+    figure, (left, right) = panels(2, size=(9.0, 3.6))
+    for axes, x, pairs in ((left, sizes, errors), (right, ties, learned)):
+        both = np.array([one.means() for one in pairs])
+        for k, colour, style, name in ((0, UPPER, "o-", "likelihood"), (1, LOWER, "s--", "pseudolikelihood")):
+            axes.errorbar(x, both[:, k, 0], both[:, k, 1], fmt=style, color=colour, ms=4, lw=1.3, capsize=2, label=name)
+    falling = errors[0].likelihood.mean() * np.sqrt(sizes[0] / np.array(sizes))
+    left.plot(sizes, falling, color=GREY, lw=0.8, ls=":", label="slope -1/2")
+    finish(left, xscale="log", yscale="log", xlabel="samples M", ylabel="error of the parameters")
     grid = np.linspace(ties[0], ties[-1], 61)
     right.plot(grid, [follows(np.array([t, WEAK, WEAK])) for t in grid], color="black", lw=0.9, label="truth")
     right.axhline(0.5, color=GREY, lw=0.8, ls=":")
     right.annotate("Y says nothing", (ties[0], 0.5), va="bottom", fontsize="small", color=GREY)
-    right.set(xlabel="tie of X1 and X2 (nats)", ylabel="P(X1 = Y) as learned")
-    for axes in (left, right):
-        axes.legend(frameon=False, fontsize="small")
+    finish(right, xlabel="tie of X1 and X2 (nats)", ylabel="P(X1 = Y) as learned")
     return figure

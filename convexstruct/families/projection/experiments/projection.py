@@ -13,22 +13,25 @@ from __future__ import annotations
 import importlib.util
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from convexstruct.arrays import Vector
 from convexstruct.core.certificates import certify
-from convexstruct.core.experiment import Cell, Progress, Result, Steps
+from convexstruct.core.experiment import Sheet
 from convexstruct.families.projection.box import BoxProjection
 from convexstruct.oracles.box.projection import Search, project_with_multiplier
-from convexstruct.plots import GREEN, GREY, LOWER, ORANGE, UPPER
+from convexstruct.plots import GREEN, GREY, LOWER, ORANGE, UPPER, finish, panels
 
 NAME = "projection"
 PAPER = "paper 2, appendix B"
 TITLE = "Cost of projecting onto a box with one equality as n grows: by medians, by sorting, by general QP solvers"
+COLUMNS = (
+    "n", "partition ms", "bracket ms", "medians ms", "sorting ms", "Clarabel ms", "OSQP ms", "bracket / partition",
+    "certified gap", "apart",
+)  # fmt: skip
 
 SIZES = tuple(10**k for k in range(2, 8))
 #: Largest n of each method, so that it needs seconds and a few GiB at most.
@@ -39,14 +42,8 @@ SECONDS, REPEATS = 0.3, 20
 #: Powers are fitted from this n on: below it, Python's overhead dominates.
 FITTED = 10_000
 
-COLUMNS = (
-    "n", "partition ms", "bracket ms", "medians ms", "sorting ms", "Clarabel ms", "OSQP ms", "bracket / partition",
-    "certified gap", "apart",
-)  # fmt: skip
 
-
-@dataclass(frozen=True)
-class Way:
+class Way(NamedTuple):
     """The result of one method. seconds : of its fastest run. gap : certified, relative. a : its projection."""
 
     seconds: float
@@ -54,35 +51,52 @@ class Way:
     a: Vector
 
 
-def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
-    """Time every method at every n up to its largest."""
-    sizes = [n for n in SIZES if n <= QUICK[0]] if quick else list(SIZES)
-    general = QUICK[1] if quick else max(CLARABEL, OSQP)
+def run(sheet: Sheet) -> None:
+    """Time every method at every n up to its largest; the seed draws m and y."""
+    sizes = sheet.pick(SIZES, tuple(n for n in SIZES if n <= QUICK[0]))
+    general = sheet.pick(max(CLARABEL, OSQP), QUICK[1])
     with_osqp = importlib.util.find_spec("osqp") is not None
-    steps = Progress(progress, len(sizes))
-    rows: list[list[Cell]] = []
+    sheet.total = len(sizes)
     for n in sizes:
-        steps.next(f"n = {n}")
-        problem = instance(n, seed)
+        sheet.step(f"n = {n}")
+        problem = instance(n, sheet.seed)
         partition = best(partial(np.partition, problem.m, n // 2))
-        ways: dict[str, Way | None] = {
-            "bracket": searched(problem, "bracket"),
-            "medians": searched(problem, "medians"),
-            "sorting": searched(problem, "sorting") if n <= SORTING else None,
-            "CLARABEL": solved(problem, "CLARABEL") if n <= min(CLARABEL, general) else None,
-            "OSQP": solved(problem, "OSQP") if with_osqp and n <= min(OSQP, general) else None,
-        }
-        first = ways["bracket"]
-        assert first is not None
-        exact = [way for name, way in ways.items() if way is not None and name in ("medians", "sorting")]
-        apart = max(float(np.abs(way.a - first.a).max()) for way in exact)
-        rows.append(
-            [n, 1e3 * partition, *(None if way is None else 1e3 * way.seconds for way in ways.values()),
-             first.seconds / partition, max(abs(way.gap) for way in (first, *exact)), apart]
+        first, medians = searched(problem, "bracket"), searched(problem, "medians")
+        sorting = searched(problem, "sorting") if n <= SORTING else None
+        clarabel = solved(problem, "CLARABEL") if n <= min(CLARABEL, general) else None
+        osqp = solved(problem, "OSQP") if with_osqp and n <= min(OSQP, general) else None
+        exact = [way for way in (medians, sorting) if way is not None]
+        ways = (first, medians, sorting, clarabel, osqp)
+        sheet.add(
+            n, 1e3 * partition, *(None if way is None else 1e3 * way.seconds for way in ways),
+            first.seconds / partition, max(abs(way.gap) for way in (first, *exact)),
+            max(np.abs(way.a - first.a).max() for way in exact),
         )  # fmt: skip
-    return Result(NAME, PAPER, COLUMNS, rows, {}, notes(rows, quick, with_osqp), steps.seconds, {
-        "Milliseconds of one projection against n.": picture(rows)
-    })  # fmt: skip
+    table = sheet.table()
+    powers = {head: power(sizes, [row[head] for row in table]) for head in COLUMNS[1:7]}
+    fitted = [f"{head.removesuffix(' ms')} n^{p:.2f}" for head, p in powers.items() if p is not None]
+    sheet.notes += [
+        "partition: one numpy.partition of n numbers at the median, the yardstick; bracket: the default, Newton's "
+        "steps from the root of a sample's problem; medians: Algorithm 2; Clarabel, "
+        "OSQP: what they say they took; certified gap: the largest of the exact ways; apart: the largest difference of "
+        "answers",
+        f"fitted from n = {FITTED} on: {', '.join(fitted) or 'too few sizes'}",
+        f"left out: sorting above {SORTING}, general solvers above {CLARABEL}",
+    ]
+    if not with_osqp:
+        sheet.notes.append("left out: OSQP, which is not installed")
+    sheet.left_out(f"n above {QUICK[0]}, and general solvers above {QUICK[1]}, left out")
+    figure, (axes,) = panels(size=(6.4, 4.0))
+    styles = {
+        "partition ms": (GREY, ":"), "bracket ms": (LOWER, "-"), "medians ms": (GREEN, "-"),
+        "sorting ms": (UPPER, "-"), "Clarabel ms": ("#555555", "--"), "OSQP ms": (ORANGE, "--"),
+    }  # fmt: skip
+    for head, (colour, line) in styles.items():
+        shown = [(row["n"], row[head]) for row in table if row[head] is not None]
+        if shown:
+            axes.plot(*zip(*shown), color=colour, ls=line, marker="o", ms=3, lw=1.4, label=head.removesuffix(" ms"))
+    finish(axes, xscale="log", yscale="log", xlabel="n", ylabel="milliseconds")
+    sheet.figures["Milliseconds of one projection against n."] = figure
 
 
 def instance(n: int, seed: int) -> BoxProjection:
@@ -134,46 +148,3 @@ def power(sizes: Sequence[float], seconds: Sequence[float | None]) -> float | No
         return None
     x, y = np.log(np.array(kept)).T
     return float(np.polyfit(x, y, 1)[0])
-
-
-def notes(rows: Sequence[Sequence[Cell]], quick: bool, with_osqp: bool) -> list[str]:
-    sizes = [float(row[0] or 0) for row in rows]
-    powers = []
-    for name in COLUMNS[1:7]:
-        cells = [row[COLUMNS.index(name)] for row in rows]
-        p = power(sizes, [None if cell is None else float(cell) for cell in cells])
-        if p is not None:
-            powers.append(f"{name.removesuffix(' ms')} n^{p:.2f}")
-    found = [
-        "partition: one numpy.partition of n numbers at the median, the yardstick; bracket: the default, Newton's "
-        "steps from the root of a sample's problem; medians: Algorithm 2; Clarabel, "
-        "OSQP: what they say they took; certified gap: the largest of the exact ways; apart: the largest difference of "
-        "answers",
-        f"fitted from n = {FITTED} on: " + (", ".join(powers) if powers else "too few sizes"),
-        f"left out: sorting above {SORTING}, general solvers above {CLARABEL}",
-    ]
-    if not with_osqp:
-        found.append("left out: OSQP, which is not installed")
-    if quick:
-        found.append(f"quick: n above {QUICK[0]}, and general solvers above {QUICK[1]}, left out")
-    return found
-
-
-def picture(rows: Sequence[Sequence[Cell]]) -> Figure:
-    """Milliseconds against n, both logarithmic."""
-    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
-    axes = figure.subplots()
-    styles = {
-        "partition ms": (GREY, ":"), "bracket ms": (LOWER, "-"), "medians ms": (GREEN, "-"),
-        "sorting ms": (UPPER, "-"), "Clarabel ms": ("#555555", "--"), "OSQP ms": (ORANGE, "--"),
-    }  # fmt: skip
-    for name, (colour, line) in styles.items():
-        shown = [(row[0], row[COLUMNS.index(name)]) for row in rows if row[COLUMNS.index(name)] is not None]
-        if shown:
-            axes.plot(*zip(*shown), color=colour, ls=line, marker="o", ms=3, lw=1.4, label=name.removesuffix(" ms"))
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("n")
-    axes.set_ylabel("milliseconds")
-    axes.legend(frameon=False, fontsize="small")
-    return figure

@@ -12,16 +12,15 @@ vertex of the simplex; its usual alpha_0, the centre, would be the solution here
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from convexstruct.arrays import Point, Vector
 from convexstruct.core.certificates import certify
-from convexstruct.core.experiment import Cell, Progress, Result, Steps
+from convexstruct.core.experiment import Sheet
 from convexstruct.core.iterate import Solver
 from convexstruct.core.solution import Solution, Status
 from convexstruct.core.trace import Trace
@@ -29,11 +28,15 @@ from convexstruct.datasets.generated.hadamard import hadamard
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.bmrm import LsBMRM, QpBMRM
 from convexstruct.families.regularized_risk.solvers.pragam import Pragam, largest_distance
-from convexstruct.plots import GREY, LOWER, UPPER
+from convexstruct.plots import GREY, LOWER, UPPER, finish, panels
 
 NAME = "hadamard"
 PAPER = "paper 2, section 3, theorems 6 and 7"
 TITLE = "Lower bound: rounds of bundle methods to a gap of eps on the Hadamard instance, beside 1/(lam eps)"
+COLUMNS = (
+    "d", "t", "J(w_t)", "1/(2 lam t)", "J_t(w_t)", "gap = eps", "1/(lam eps)", "qp-bmrm", "ls-bmrm", "pragam",
+    "pragam by (26)", "off",
+)  # fmt: skip
 
 LAM = 0.01
 #: Largest exponent k of d = 2^k, and the most rounds that are run.
@@ -42,14 +45,8 @@ QUICK = (7, 64)
 #: Rounds Pragam may take to the smallest gap; it needs far fewer.
 PRAGAM_ROUNDS = 2000
 
-COLUMNS = (
-    "d", "t", "J(w_t)", "1/(2 lam t)", "J_t(w_t)", "gap = eps", "1/(lam eps)", "qp-bmrm", "ls-bmrm", "pragam",
-    "pragam by (26)", "off",
-)  # fmt: skip
 
-
-@dataclass(frozen=True, eq=False)
-class Rounds:
+class Rounds(NamedTuple):
     """The rounds of a solver. value, bound (t,) : J(w_t) and the adjoint at its witness, evaluated by the problem."""
 
     value: Vector
@@ -61,26 +58,24 @@ class Rounds:
         return int(within[0]) + 1 if len(within) else None
 
 
-def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
-    """Run the three solvers for every d; nothing is drawn, so ``seed`` changes nothing."""
-    largest, most = QUICK if quick else (LARGEST, ROUNDS)
+def run(sheet: Sheet) -> None:
+    """Run the three solvers for every d; nothing is drawn, so the seed changes nothing."""
+    largest, most = sheet.pick((LARGEST, ROUNDS), QUICK)
     sizes = [2**k for k in range(1, largest + 1)]
-    steps = Progress(progress, len(sizes))
-    rows: list[list[Cell]] = []
-    worst = 0.0
-    shown: tuple[Rounds, Rounds, int] | None = None
+    sheet.total, worst = len(sizes), 0.0
     for d in sizes:
-        steps.next(f"d = {d}")
+        sheet.step(f"d = {d}")
         problem = instance(d)
         last = min(d - 1, most)
         qp, ls = follow(problem, QpBMRM(), last), follow(problem, LsBMRM(), last)
         pragam = follow(problem, Pragam(lipschitz=1.0 / LAM), PRAGAM_ROUNDS, corner(problem), 1.0 / (LAM * last))
         off = deviation(qp)
         worst = max(worst, off, deviation(ls))
-        at = _powers_of_four(last) if d == sizes[-1] else [last]
-        rows += [_row(problem, t, qp, ls, pragam, off) for t in at]
-        shown = qp, pragam, d
-    notes = [
+        for t in [4**k for k in range(last.bit_length()) if 4**k <= last] if d == sizes[-1] else [last]:
+            value, bound, eps = qp.value[t - 1], qp.bound[t - 1], 1.0 / (LAM * t)
+            taken = (qp.to(eps), ls.to(eps), pragam.to(eps), promised(problem, eps))
+            sheet.add(d, t, value, 0.5 / (LAM * t), bound, value - bound, 1.0 / (LAM * eps), *taken, off)
+    sheet.notes += [
         f"lam = {LAM:g}; J(w_t) and J_t(w_t) as the problem evaluates them; off: the largest relative deviation of "
         "either from the theorem over all rounds run; qp-bmrm, ls-bmrm, pragam: rounds to a gap of eps = 1/(lam t); "
         "by (26): after how many rounds Pragam must be there",
@@ -91,17 +86,12 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
         "every J(w_t): with it the gap is 1/(2 lam t), half as much, and as slow",
         "Pragam starts from a corner of the simplex; from the middle, its default here, it starts at the solution",
     ]
-    if quick:
-        notes.append(f"quick: d above {2**largest} and rounds beyond {most} left out")
-    elif most < sizes[-1]:
-        notes.append(
+    sheet.left_out(f"d above {2**largest} and rounds beyond {most} left out")
+    if not sheet.quick and most < sizes[-1]:
+        sheet.notes.append(
             f"rounds beyond {most} left out: at d = {sizes[-1]} a round costs a product with {sizes[-1]}^2 numbers"
         )
-    figures: dict[str, Figure] = {}
-    if shown is not None:
-        qp, pragam, d = shown
-        figures[f"Gap against rounds, d = {d}, lam = {LAM:g}."] = picture(qp, pragam, instance(d))
-    return Result(NAME, PAPER, COLUMNS, rows, {}, notes, steps.seconds, figures)
+    sheet.figures[f"Gap against rounds, d = {d}, lam = {LAM:g}."] = picture(qp, pragam, problem)
 
 
 def instance(d: int, lam: float = LAM) -> RegularizedRisk:
@@ -147,33 +137,17 @@ def promised(problem: RegularizedRisk, eps: float) -> int:
     return max(1, math.ceil(-1.5 + math.sqrt(0.25 + wanted)))
 
 
-def _row(problem: RegularizedRisk, t: int, qp: Rounds, ls: Rounds, pragam: Rounds, off: float) -> list[Cell]:
-    eps = 1.0 / (LAM * t)
-    return [
-        problem.n_pieces, t, qp.value[t - 1], 0.5 / (LAM * t), qp.bound[t - 1], qp.value[t - 1] - qp.bound[t - 1],
-        1.0 / (LAM * eps), qp.to(eps), ls.to(eps), pragam.to(eps), promised(problem, eps), off,
-    ]  # fmt: skip
-
-
-def _powers_of_four(last: int) -> Sequence[int]:
-    return [4**k for k in range(int(math.log(last, 4) + 1e-9) + 1)]
-
-
 def picture(qp: Rounds, pragam: Rounds, problem: RegularizedRisk) -> Figure:
     """Gap against rounds beside 1/(lam t) and (26)."""
-    figure = Figure(figsize=(5.6, 3.6), layout="constrained")
-    axes = figure.subplots()
-    t = np.arange(1, len(qp.value) + 1)
-    k = np.arange(1, len(pragam.value) + 1)
+    figure, (axes,) = panels(size=(5.6, 3.6))
+    t, k = (np.arange(1, len(each.value) + 1) for each in (qp, pragam))
     alpha = corner(problem).dual_point
     assert alpha is not None
     every = np.arange(1, promised(problem, 1.0 / (problem.lam * t[-1])) + 1)
     bound = 6.0 * largest_distance(problem, alpha["alpha"]) / (problem.lam * (every + 1.0) * (every + 2.0))
-    axes.loglog(t, qp.value - qp.bound, color=LOWER, lw=2.2, label="qp-bmrm")
-    axes.loglog(t, 1 / (problem.lam * t), color="black", lw=0.9, ls="--", label=r"$1/(\lambda t)$")
-    axes.loglog(k, np.maximum(pragam.value - pragam.bound, 1e-12), color=UPPER, lw=1.6, label="pragam, from a corner")
-    axes.loglog(every, bound, color=GREY, lw=0.9, ls=":", label="(26)")
-    axes.set_xlabel("rounds")
-    axes.set_ylabel("gap")
-    axes.legend(frameon=False, fontsize="small")
+    axes.plot(t, qp.value - qp.bound, color=LOWER, lw=2.2, label="qp-bmrm")
+    axes.plot(t, 1 / (problem.lam * t), color="black", lw=0.9, ls="--", label=r"$1/(\lambda t)$")
+    axes.plot(k, np.maximum(pragam.value - pragam.bound, 1e-12), color=UPPER, lw=1.6, label="pragam, from a corner")
+    axes.plot(every, bound, color=GREY, lw=0.9, ls=":", label="(26)")
+    finish(axes, xscale="log", yscale="log", xlabel="rounds", ylabel="gap")
     return figure

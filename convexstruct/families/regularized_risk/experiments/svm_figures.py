@@ -1,8 +1,11 @@
-"""Figures of the SVM solver comparison: one panel a set, one line a solver, of the same colour in every figure."""
+"""Figures of the SVM solver comparison: one panel a set, one line a solver, of the same colour in every figure.
+
+Where iterations are compared, pegasos-1 is left out: one of its iterations takes one example.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -10,104 +13,79 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from convexstruct.families.regularized_risk.experiments.svm_paths import Path
-from convexstruct.plots import BLACK, GREEN, GREY, LOWER, ORANGE, PINK, SKY, UPPER
+from convexstruct.plots import BLACK, GREEN, GREY, LOWER, ORANGE, PINK, SKY, UPPER, panels
 
 COLOURS = {
-    "pragam": UPPER,
-    "pragam-b": ORANGE,
-    "ls-bmrm": LOWER,
-    "qp-bmrm": SKY,
-    "pegasos-n": GREEN,
-    "pegasos-1": PINK,
-    "liblinear": "#444444",
-    "default": BLACK,
-}
-
+    "pragam": UPPER, "pragam-b": ORANGE, "ls-bmrm": LOWER, "qp-bmrm": SKY, "pegasos-n": GREEN, "pegasos-1": PINK,
+    "liblinear": "#444444", "default": BLACK,
+}  # fmt: skip
 Against = Literal["iteration", "seconds"]
+#: By set: the paths by solver, and the optimum.
+Sets = Mapping[str, tuple[Mapping[str, Path], float]]
+Panels = tuple[Figure, list[Axes]]
 
 
-def _shown(paths: Mapping[str, Path], against: Against, objective: bool) -> dict[str, Path]:
-    """Without pragam-b where objectives are compared (it has another one), and without pegasos-1 where iterations are
-    compared (one of its iterations takes one example)."""
-    left_out = {"pragam-b"} if objective else set()
-    left_out |= {"pegasos-1"} if against == "iteration" else set()
-    return {name: path for name, path in paths.items() if name not in left_out}
+def lines(sets: Sets, points: Callable[[Path, float], tuple[Any, Any]], left_out: str, one_run: bool) -> Panels:
+    """A panel a set with a line a solver, but for those in ``left_out``. points : x and y of a path and the optimum.
+    one_run : whether liblinear's points, each a run of its own, are joined."""
+    figure, every = panels(len(sets), size=(1.0 + 3.6 * len(sets), 3.5))
+    for axes, (name, (paths, optimum)) in zip(every, sets.items()):
+        for solver in [each for each in paths if each not in left_out.split()]:
+            few = "." if len(paths[solver].value) < 12 else ""
+            style = {"ls": "", "marker": "."} if solver == "liblinear" and not one_run else {"lw": 1.4, "marker": few}
+            axes.plot(*points(paths[solver], optimum), color=COLOURS[solver], label=solver, ms=4, **style)
+        axes.set(xscale="log")
+        axes.set_title(name, fontsize="medium")
+    return figure, every
 
 
-def _line(solver: str, path: Path, against: Against) -> dict[str, Any]:
-    """The style of a line: only dots where each point is a separate run, dots on the line where points are few."""
-    if solver == "liblinear" and against == "seconds":
-        return {"ls": "", "marker": ".", "ms": 4}
-    return {"lw": 1.4, "marker": "." if len(path.value) < 12 else None}
+def labelled(drawn: Panels, across: str, up: str) -> Figure:
+    """The figure with its labels, and one legend for all panels."""
+    figure, every = drawn
+    every[0].set_ylabel(up)
+    for axes in every:
+        axes.set_xlabel(across)
+    found = {label: line for axes in every for line, label in zip(*axes.get_legend_handles_labels())}
+    figure.legend(found.values(), found.keys(), loc="outside lower center", ncols=1 + 2 * len(every), frameon=False,
+                  fontsize="small")  # fmt: skip
+    return figure
 
 
-def _panels(n: int) -> tuple[Figure, list[Axes]]:
-    figure = Figure(figsize=(1.0 + 3.6 * n, 3.5), layout="constrained")
-    return figure, list(figure.subplots(1, n, squeeze=False)[0])
-
-
-def _legend(figure: Figure, panels: list[Axes]) -> None:
-    found = {label: line for axes in panels for line, label in zip(*axes.get_legend_handles_labels())}
-    figure.legend(
-        found.values(), found.keys(), loc="outside lower center", ncols=1 + 2 * len(panels), frameon=False,
-        fontsize="small",
-    )  # fmt: skip
-
-
-def gaps(sets: Mapping[str, tuple[Mapping[str, Path], float]], against: Against) -> Figure:
-    """J less its optimum, both axes logarithmic. sets : by name (paths by solver, optimum)."""
-    figure, panels = _panels(len(sets))
-    for axes, (name, (paths, optimum)) in zip(panels, sets.items()):
-        for solver, path in _shown(paths, against, objective=True).items():
-            axes.plot(getattr(path, against), path.gaps(optimum), color=COLOURS[solver], label=solver,
-                      **_line(solver, path, against))  # fmt: skip
-        axes.set_xscale("log")
+def gaps(sets: Sets, against: Against) -> Figure:
+    """J less its optimum, both axes logarithmic; without pragam-b, which has another objective."""
+    left_out = "pragam-b pegasos-1" if against == "iteration" else "pragam-b"
+    drawn = lines(sets, lambda path, best: (getattr(path, against), path.gaps(best)), left_out, against == "iteration")
+    for axes in drawn[1]:
         axes.set_yscale("log")
         axes.set_ylim(max(axes.get_ylim()[0], 1e-9), 10.0)  # J(0) is 1; bundle methods go far above it
-        axes.set_title(name, fontsize="medium")
-        axes.set_xlabel("iteration" if against == "iteration" else "seconds")
-    panels[0].set_ylabel(r"$\min_{t' \leq t} J(w_{t'}) - J^*$")
-    _legend(figure, panels)
-    return figure
+    return labelled(drawn, against, r"$\min_{t' \leq t} J(w_{t'}) - J^*$")
 
 
-def accuracies(sets: Mapping[str, tuple[Mapping[str, Path], float]], against: Against) -> Figure:
+def accuracies(sets: Sets, against: Against) -> Figure:
     """Test accuracy of the best iterate so far, in percent."""
-    figure, panels = _panels(len(sets))
-    for axes, (name, (paths, _)) in zip(panels, sets.items()):
-        for solver, path in _shown(paths, against, objective=False).items():
-            axes.plot(getattr(path, against), 100 * np.asarray(path.accuracy), color=COLOURS[solver], label=solver,
-                      **_line(solver, path, against))  # fmt: skip
+    left_out = "pegasos-1" if against == "iteration" else ""
+    drawn = lines(
+        sets, lambda path, _: (getattr(path, against), 100 * np.array(path.accuracy)), left_out, against == "iteration"
+    )
+    for axes, (paths, _) in zip(drawn[1], sets.values()):
         top = 100 * max(max(path.accuracy) for path in paths.values())
         axes.set_ylim(max(100 * min(path.accuracy[0] for path in paths.values()), top - 15), top + 0.5)
-        axes.set_xscale("log")
-        axes.set_title(name, fontsize="medium")
-        axes.set_xlabel("iteration" if against == "iteration" else "seconds")
-    panels[0].set_ylabel("test accuracy, %")
-    _legend(figure, panels)
-    return figure
+    return labelled(drawn, against, "test accuracy, %")
 
 
-def rates(sets: Mapping[str, tuple[Mapping[str, Path], float]]) -> Figure:
+def rates(sets: Sets) -> Figure:
     """Iterations to a gap eps against 1/eps, beside lines that grow like 1/eps and 1/sqrt(eps)."""
-    figure, panels = _panels(len(sets))
-    for axes, (name, (paths, optimum)) in zip(panels, sets.items()):
-        most = 1.0
-        for solver, path in _shown(paths, "iteration", objective=True).items():
-            gap = path.gaps(optimum)
-            fell = np.diff(gap, prepend=np.inf) < 0
-            axes.plot(1 / gap[fell], np.asarray(path.iteration)[fell], color=COLOURS[solver], lw=1.4, label=solver)
-            most = max(most, path.iteration[-1])
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        low, high = axes.get_xlim()
-        x = np.geomspace(low, high, 50)
+
+    def reached(path: Path, optimum: float) -> tuple[Any, Any]:
+        gap = path.gaps(optimum)
+        fell = np.diff(gap, prepend=np.inf) < 0
+        return 1 / gap[fell], np.array(path.iteration)[fell]
+
+    drawn = lines(sets, reached, "pragam-b pegasos-1", one_run=True)
+    for axes, (paths, _) in zip(drawn[1], sets.values()):
+        most = max(path.iteration[-1] for name, path in paths.items() if name not in ("pragam-b", "pegasos-1"))
+        x = np.geomspace(*axes.get_xlim(), 50)
         for power, style, label in ((1.0, ":", r"$1/\epsilon$"), (0.5, "--", r"$1/\sqrt{\epsilon}$")):
             axes.plot(x, (x / x[0]) ** power, ls=style, color=GREY, lw=1.0, label=label)
-        axes.set_ylim(0.8, 2 * most)
-        axes.set_xlim(low, high)
-        axes.set_title(name, fontsize="medium")
-        axes.set_xlabel(r"$1/\epsilon$")
-    panels[0].set_ylabel(r"iterations to a gap of $\epsilon$")
-    _legend(figure, panels)
-    return figure
+        axes.set(yscale="log", ylim=(0.8, 2 * most), xlim=(x[0], x[-1]))
+    return labelled(drawn, r"$1/\epsilon$", r"iterations to a gap of $\epsilon$")

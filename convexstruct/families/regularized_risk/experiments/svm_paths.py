@@ -10,7 +10,9 @@ from __future__ import annotations
 import math
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,20 +54,21 @@ class Path:
     """One row an evaluated iterate.
 
     iteration : its number. seconds : of the solver's own work so far. value : least J so far. accuracy : on the test
-    rows, of the iterate with the least J so far. bound : the best certified lower bound so far, -inf without one.
+    rows, of the iterate with the least J so far.
     """
 
     iteration: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     value: list[float] = field(default_factory=list)
     accuracy: list[float] = field(default_factory=list)
-    bound: float = -math.inf
 
-    def append(self, iteration: int, seconds: float, value: float, accuracy: float) -> None:
+    def add(self, iteration: int, seconds: float, value: float, accuracy: Callable[[], float]) -> None:
+        """A row; the accuracy is asked for only where the objective is the least so far."""
+        better = not self.value or value < self.value[-1]
         self.iteration.append(iteration)
         self.seconds.append(seconds)
-        self.value.append(value)
-        self.accuracy.append(accuracy)
+        self.value.append(value if better else self.value[-1])
+        self.accuracy.append(accuracy() if better else self.accuracy[-1])
 
     def gaps(self, optimum: float) -> Vector:
         """J - optimum; at least 1e-15, because both are rounded."""
@@ -80,7 +83,6 @@ class Path:
 def follow(solver: Solver, problem: RegularizedRisk, test: HeldOut, limits: Limits, optimum: float) -> Path:
     """Run ``solver`` until a limit is met. optimum : of the problem, by which ``limits.gap`` is judged."""
     path, spent, iteration, due = Path(), 0.0, 0, 1
-    best, accuracy = math.inf, math.nan
     iterates = solver.iterate(problem)
     while iteration < limits.iterations and spent < limits.seconds:
         begin = time.perf_counter()
@@ -89,15 +91,12 @@ def follow(solver: Solver, problem: RegularizedRisk, test: HeldOut, limits: Limi
         if iterate is None:
             break
         iteration += 1
-        path.bound = max(path.bound, iterate.lower_bound)
         if iteration < due and not iterate.done and spent < limits.seconds:
             continue
         due = iteration + 1 if iteration < ALL else math.ceil(FACTOR * iteration)
         value = problem.primal(problem.as_point(iterate.point))
-        if value < best:
-            best, accuracy = value, test.accuracy(problem, iterate.point)
-        path.append(iteration, spent, best, accuracy)
-        if iterate.done or best - optimum <= limits.gap:
+        path.add(iteration, spent, value, partial(test.accuracy, problem, iterate.point))
+        if iterate.done or path.value[-1] - optimum <= limits.gap:
             break
     return path
 
@@ -118,23 +117,18 @@ def liblinear(problem: RegularizedRisk, test: HeldOut, limits: Limits, optimum: 
         arrays = np.ascontiguousarray(X.data), X.indices.astype(np.int32), X.indptr.astype(np.int32)
         X = sp.csr_array(arrays, shape=X.shape)
     path, passes = Path(), 1
-    best, accuracy = math.inf, math.nan
-    cost = 1.0 / (problem.lam * problem.X.shape[0])
+    options = {"loss": "hinge", "C": 1.0 / (problem.lam * X.shape[0]), "fit_intercept": False, "tol": 1e-12,
+               "random_state": seed, "dual": True}  # fmt: skip
     while passes <= limits.iterations:
-        machine = LinearSVC(
-            loss="hinge", C=cost, fit_intercept=False, max_iter=passes, tol=1e-12, random_state=seed, dual=True
-        )
+        machine = LinearSVC(max_iter=passes, **options)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             begin = time.perf_counter()
             machine.fit(X, problem.loss.labels)
             seconds = time.perf_counter() - begin
         w = machine.coef_.ravel()
-        value = problem.value(w)
-        if value < best:
-            best, accuracy = value, test.accuracy(problem, w)
-        path.append(passes, seconds, best, accuracy)
-        if best - optimum <= limits.gap or seconds > 0.5 * limits.seconds or machine.n_iter_ < passes:
+        path.add(passes, seconds, problem.value(w), partial(test.accuracy, problem, w))
+        if path.value[-1] - optimum <= limits.gap or seconds > 0.5 * limits.seconds or machine.n_iter_ < passes:
             break
         passes = math.ceil(1.5 * passes)
     return path

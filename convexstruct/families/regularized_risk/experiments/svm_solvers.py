@@ -10,17 +10,16 @@ Only pragam-b has a bias, hence another objective, and only its accuracy is comp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from convexstruct.core.driver import solve
-from convexstruct.core.experiment import Cell, Progress, Result, Steps
+from convexstruct.core.experiment import Sheet, listed
 from convexstruct.core.iterate import Solver
-from convexstruct.core.solution import Solution
 from convexstruct.datasets.generated.margins import dense_margins, sparse_margins
 from convexstruct.datasets.real.a9a import a9a
 from convexstruct.families.regularized_risk.experiments import svm_figures
@@ -35,6 +34,10 @@ from convexstruct.tolerances import LOW
 NAME = "svm-solvers"
 PAPER = "paper 2, section 5, Figures 1-4"
 TITLE = "Solvers of the linear support vector machine: objective and test accuracy against iterations and time"
+COLUMNS = (
+    "set", "solver", "iterations", "seconds", "J - J*", "it. to 1e-3", "s to 1e-3", "it. to 1e-5", "s to 1e-5",
+    "rate", "accuracy", "s to accuracy",
+)  # fmt: skip
 
 #: The values of lam tried on validation rows, and the share of training rows held out for that.
 LAMS = tuple(10.0**-k for k in range(1, 7))
@@ -57,18 +60,12 @@ SOLVERS: Mapping[str, Callable[[RegularizedRisk, int], Solver]] = {
     "ls-bmrm": lambda problem, seed: LsBMRM(),
     "qp-bmrm": lambda problem, seed: QpBMRM(),
     "pegasos-n": lambda problem, seed: PegasosN(),
-    "pegasos-1": lambda problem, seed: Pegasos1(steps=_steps(problem), seed=seed),
+    "pegasos-1": lambda problem, seed: Pegasos1(steps=a_pass(problem), seed=seed),
     "default": lambda problem, seed: SemismoothNewton(),
 }
 
-COLUMNS = (
-    "set", "solver", "iterations", "seconds", "J - J*", "it. to 1e-3", "s to 1e-3", "it. to 1e-5", "s to 1e-5",
-    "rate", "accuracy", "s to accuracy",
-)  # fmt: skip
 
-
-@dataclass(frozen=True, eq=False)
-class Split:
+class Split(NamedTuple):
     """A set for training and rows to test on."""
 
     name: str
@@ -77,15 +74,13 @@ class Split:
     test: HeldOut
 
 
-def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
-    """Train every solver on every set; ``seed`` draws the generated sets, the validation rows and pegasos' examples."""
-    splits, missing = sets(quick, seed)
-    limits, lams = (QUICK, LAMS[2:3]) if quick else (LIMITS, LAMS)
+def run(sheet: Sheet) -> None:
+    """Train every solver on every set; the seed draws the generated sets, the validation rows and pegasos' examples."""
+    splits, missing = sets(sheet.quick, sheet.seed)
+    limits, lams = sheet.pick((LIMITS, LAMS), (QUICK, LAMS[2:3]))
     names = (*SOLVERS, "liblinear")
-    steps = Progress(progress, len(splits) * (len(names) + 1))
-    rows: list[list[Cell]] = []
-    shown: dict[str, tuple[dict[str, Path], float]] = {}
-    notes = [
+    sheet.total = len(splits) * (len(names) + 1)
+    sheet.notes += [
         "J - J*: least objective so far less the optimum's certified lower bound, absolute, as in the paper; rate: p "
         "of iterations ~ (1/eps)^p, fitted over the second half of the run (1: O(1/eps), 0.5: O(1/sqrt(eps)), near 0: "
         "linear), left out where that spans less than a factor of ten; accuracy: on the test rows, of the best "
@@ -96,36 +91,43 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
         "each point of its line is a run of its own, timed as a whole",
         "the paper's printed lam are lost in the scan; lam is chosen here as there, by the accuracy on validation rows",
     ]
+    shown: dict[str, tuple[dict[str, Path], float]] = {}
     for split in splits:
-        steps.next(f"{split.name}: lam")
-        lam, accuracies = choose_lam(split, seed, lams)
+        sheet.step(f"{split.name}: lam")
+        lam, accuracies = choose_lam(split, sheet.seed, lams)
         problem = RegularizedRisk.binary(split.features, split.labels, lam)
         exact = solve(problem, tol=EXACT)
         paths: dict[str, Path] = {}
         for name in names:
-            steps.next(f"{split.name}: {name}")
-            path = path_of(name, split, problem, limits, exact.lower_bound, seed)
-            if path is None:
-                continue
-            paths[name] = path
-            rows.append(_row(split.name, name, path, exact.lower_bound))
+            sheet.step(f"{split.name}: {name}")
+            path = path_of(name, split, problem, limits, exact.lower_bound, sheet.seed)
+            if path is not None:
+                paths[name] = path
+                sheet.add(
+                    split.name, name, path.iteration[-1], path.seconds[-1], *measured(name, path, exact.lower_bound)
+                )
         shown[split.name] = (paths, exact.lower_bound)
-        notes.append(_set_note(split, lam, accuracies, exact))
+        sheet.notes.append(
+            f"{split.name}: {problem.n_pieces} training rows, {len(split.test.labels)} test rows, "
+            f"{split.features.shape[1]} features; lam = {lam:g} (validation accuracy {listed(accuracies, '{:.2%}')}); "
+            f"the optimum is {exact.primal:.9g}, certified to a relative gap of {exact.gap:.0e} by "
+            f"{exact.solver.split(' (')[0]}"
+        )
         if "liblinear" not in paths:
             missing.append(f"{split.name}: liblinear, because scikit-learn is not installed")
-    notes += _findings(shown)
-    notes += [f"left out: {sentence}" for sentence in missing]
-    figures = {
+    sheet.notes += [*findings(shown), *(f"left out: {sentence}" for sentence in missing)]
+    sheet.left_out("small sets; a9a, all but one lam of each set and most iterations left out")
+    sheet.figures = {
         "Figure 1: objective less its optimum against iterations.": svm_figures.gaps(shown, "iteration"),
         "Figure 2: the same against seconds.": svm_figures.gaps(shown, "seconds"),
         "Figure 3: test accuracy against iterations.": svm_figures.accuracies(shown, "iteration"),
         "Figure 4: the same against seconds.": svm_figures.accuracies(shown, "seconds"),
         "Observed rates: iterations to a gap of eps.": svm_figures.rates(shown),
     }
-    return Result(NAME, PAPER, COLUMNS, rows, {}, notes, steps.seconds, figures)
 
 
-def _steps(problem: RegularizedRisk) -> int:
+def a_pass(problem: RegularizedRisk) -> int:
+    """Examples of one iterate of pegasos-1."""
     return max(1, problem.n_pieces // A_PASS)
 
 
@@ -141,7 +143,7 @@ def path_of(
         limits, optimum = replace(limits, gap=0.0, seconds=0.5 * limits.seconds), -np.inf
     path = follow(SOLVERS[name](problem, seed), problem, split.test, limits, optimum)
     if name == "pegasos-1":
-        path.iteration = [_steps(problem) * passed for passed in path.iteration]
+        path.iteration = [a_pass(problem) * passed for passed in path.iteration]
     return path
 
 
@@ -157,7 +159,6 @@ def sets(quick: bool, seed: int) -> tuple[list[Split], list[str]]:
     sparse = sparse_margins(2 * words[0], words[1], words=60, seed=seed)
     found = [halved("dense", dense.features, dense.labels), halved("sparse", sparse.features, sparse.labels)]
     if quick:
-        missing.append("a9a, all but one lam of each set and most iterations: this is a quick run on small sets")
         return found, missing
     try:
         train, test = a9a("train"), a9a("test")
@@ -187,13 +188,11 @@ def choose_lam(split: Split, seed: int, lams: Sequence[float] = LAMS) -> tuple[f
     return max(lam for lam, accuracy in found.items() if accuracy == top), found
 
 
-def _row(split: str, name: str, path: Path, optimum: float) -> list[Cell]:
-    """One row of the table, without columns of the objective for pragam-b, whose objective is another one."""
-    cells: list[Cell] = [split, name, path.iteration[-1], path.seconds[-1]]
-    if name == "pragam-b":
-        cells += [None] * 6
-    else:
-        cells.append(path.value[-1] - optimum)
+def measured(name: str, path: Path, optimum: float) -> list[Any]:
+    """The columns from "J - J*" on; pragam-b, whose objective is another one, has none of the objective."""
+    cells: list[Any] = [None] * 6
+    if name != "pragam-b":
+        cells = [path.value[-1] - optimum]
         for gap in GAPS:
             at = path.reached(optimum, gap)
             cells += [None, None] if at is None else [path.iteration[at], path.seconds[at]]
@@ -203,30 +202,18 @@ def _row(split: str, name: str, path: Path, optimum: float) -> list[Cell]:
     return [*cells, path.accuracy[-1], path.seconds[arrived]]
 
 
-def _set_note(split: Split, lam: float, accuracies: Mapping[float, float], exact: Solution) -> str:
-    n, d = split.features.shape
-    tried = ", ".join(f"{accuracy:.2%} at {value:g}" for value, accuracy in accuracies.items())
-    return (
-        f"{split.name}: {n} training rows, {len(split.test.labels)} test rows, {d} features; lam = {lam:g} (validation "
-        f"accuracy {tried}); the optimum is {exact.primal:.9g}, certified to a relative gap of {exact.gap:.0e} by "
-        f"{exact.solver.split(' (')[0]}"
-    )
-
-
-def _findings(shown: Mapping[str, tuple[Mapping[str, Path], float]]) -> list[str]:
+def findings(shown: Mapping[str, tuple[Mapping[str, Path], float]]) -> Iterator[str]:
     """Notes that rank the solvers by iterations and by seconds, for each set."""
-    notes = []
+
+    def ranked(found: Mapping[str, float], form: str) -> str:
+        return ", ".join(f"{name} {form.format(found[name])}" for name in sorted(found, key=found.__getitem__))
+
     for name, (paths, optimum) in shown.items():
         at = {solver: path.reached(optimum, GAPS[0]) for solver, path in paths.items() if solver != "pragam-b"}
         fewest = {solver: paths[solver].iteration[row] for solver, row in at.items() if row is not None}
         fastest = {solver: paths[solver].seconds[row] for solver, row in at.items() if row is not None}
-        never = [solver for solver, row in at.items() if row is None]
-        notes.append(
-            f"{name}, to {GAPS[0]:g}: iterations {_ranked(fewest, '{:d}')}; seconds {_ranked(fastest, '{:.2g}')}"
-            + (f"; not within the limits: {', '.join(never)}" if never else "")
+        never = ", ".join(solver for solver, row in at.items() if row is None)
+        yield (
+            f"{name}, to {GAPS[0]:g}: iterations {ranked(fewest, '{:d}')}; seconds {ranked(fastest, '{:.2g}')}"
+            + (f"; not within the limits: {never}" if never else "")
         )
-    return notes
-
-
-def _ranked(found: Mapping[str, float], form: str) -> str:
-    return ", ".join(f"{name} {form.format(found[name])}" for name in sorted(found, key=lambda each: found[each]))

@@ -13,26 +13,28 @@ theorems: the restricted problem is solved exactly after each labelling, and no 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from convexstruct.core.driver import solve
-from convexstruct.core.experiment import Cell, Progress, Result, Steps
+from convexstruct.core.experiment import Sheet
 from convexstruct.core.solution import Solution
 from convexstruct.datasets.generated.structured import random_chains
 from convexstruct.families.structured_svm.problem import Scaling, StructuredSVM
 from convexstruct.families.structured_svm.solvers.n_slack import NSlack, n_slack_bound
 from convexstruct.families.structured_svm.solvers.one_slack import OneSlack, one_slack_bound
 from convexstruct.marginals.pairwise_enumeration import enumerate_pairwise
-from convexstruct.plots import GREY, LOWER, UPPER
+from convexstruct.plots import GREY, LOWER, UPPER, finish, panels
 
 NAME = "cutting-planes"
 PAPER = "paper 1, slides on convergence results [TJHA05] and the single slack formulation [JFY09]"
 TITLE = "Cutting planes: constraints added until none is violated by more than eps, beside the theorems' bounds"
+COLUMNS = (
+    "scaling", "examples", "eps", "R", "n-slack", "n-slack bound", "n-slack at once", "one-slack", "one-slack bound",
+    "one-slack, cache", "P - D, n-slack", "P - D, one-slack", "C eps",
+)  # fmt: skip
 
 #: Length, labels and features of the chains; C of paper 1.
 LENGTH, N_LABELS, N_FEATURES, C_MEAN = 5, 4, 6, 1.0
@@ -46,14 +48,9 @@ NEVER = 1e-15
 
 #: The algorithms of the two theorems, as the table calls them.
 NAMES = ("n-slack", "one-slack")
-COLUMNS = (
-    "scaling", "examples", "eps", "R", "n-slack", "n-slack bound", "n-slack at once", "one-slack", "one-slack bound",
-    "one-slack, cache", "P - D, n-slack", "P - D, one-slack", "C eps",
-)  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Counts:
+class Counts(NamedTuple):
     """Constraints until none is violated by more than eps, and what is left between the certified bounds.
 
     n_slack : labellings, the problem solved after each. at_once : labellings, the problem solved once a pass over the
@@ -69,26 +66,25 @@ class Counts:
     one_gap: float
 
 
-def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
-    """Count for several eps, and for several numbers of examples; ``seed`` draws the chains."""
-    examples, every_eps, sizes = (QUICK_EXAMPLES, QUICK_EPS, QUICK_SIZES) if quick else (EXAMPLES, EPS, SIZES)
+def run(sheet: Sheet) -> None:
+    """Count for several eps, and for several numbers of examples; the seed draws the chains."""
+    examples, every_eps, sizes = sheet.pick((EXAMPLES, EPS, SIZES), (QUICK_EXAMPLES, QUICK_EPS, QUICK_SIZES))
     wanted: dict[tuple[Scaling, int], tuple[float, ...]] = {("margin", n): (FIXED,) for n in sizes}
     wanted["margin", examples] = tuple(sorted({*every_eps, FIXED}, reverse=True))
     wanted["slack", examples] = every_eps
-    steps = Progress(progress, sum(map(len, wanted.values())))
-    rows: list[list[Cell]] = []
+    sheet.total = sum(map(len, wanted.values()))
     for (scaling, n), some in wanted.items():
-        problem = instance(n, scaling, seed)
+        problem = instance(n, scaling, sheet.seed)
         r = radius(problem)
         for eps in some:
-            steps.next(f"{scaling} scaling, {n} examples, eps {eps:g}")
+            sheet.step(f"{scaling} scaling, {n} examples, eps {eps:g}")
             found = count(problem, eps)
-            rows.append([
+            sheet.add(
                 scaling, n, eps, r, found.n_slack, n_slack_bound(problem, eps, r), found.at_once, found.one_slack,
                 one_slack_bound(problem, eps, r), found.cached, found.n_gap, found.one_gap, C_MEAN * eps,
-            ])  # fmt: skip
-    table = [dict(zip(COLUMNS, row)) for row in rows]
-    notes = [
+            )  # fmt: skip
+    table = sheet.table()
+    sheet.notes += [
         f"chains of {LENGTH} nodes, {N_LABELS} labels, {N_FEATURES} features, C = {C_MEAN:g} in paper 1's scale, "
         f"Hamming loss; R over all {N_LABELS**LENGTH} labellings of each; n-slack: labellings, the problem solved "
         "after each; at once: labellings, the problem solved once a pass; one-slack: cuts, each from the oracle; "
@@ -97,16 +93,14 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
         *(_growth(table, scaling, examples) for scaling in SCALINGS),
         _examples([row for row in table if row["scaling"] == "margin" and row["eps"] == FIXED]),
     ]
-    if quick:
-        notes.append(
-            f"quick: {EXAMPLES - examples} of the {EXAMPLES} examples, half of the eps, and more than "
-            f"{QUICK_SIZES[-1]} examples left out"
-        )
-    figures = {
+    sheet.left_out(
+        f"{EXAMPLES - examples} of the {EXAMPLES} examples, half of the eps, and more than {QUICK_SIZES[-1]} examples "
+        "left out"
+    )
+    sheet.figures[
         "Left and middle: constraints against eps (dots) and the theorems' bounds (dashed). Right: "
-        f"constraints against the number of examples, eps {FIXED:g}, margin scaling.": draw(table, examples)
-    }
-    return Result(NAME, PAPER, COLUMNS, rows, {}, notes, steps.seconds, figures)
+        f"constraints against the number of examples, eps {FIXED:g}, margin scaling."
+    ] = draw(table, examples)
 
 
 def instance(n: int, scaling: Scaling = "margin", seed: int = 0) -> StructuredSVM:
@@ -163,30 +157,24 @@ def _examples(shown: list[dict[str, Any]]) -> str:
 
 def draw(table: list[dict[str, Any]], examples: int) -> Figure:
     """Counts and bounds against eps, one panel a scaling; counts against the number of examples."""
-    figure = Figure(figsize=(11.0, 3.5), layout="constrained")
-    panels = figure.subplots(1, len(SCALINGS) + 1)
-    panels[0].sharey(panels[1])
-    for axes, scaling in zip(panels, SCALINGS):
-        shown = [row for row in table if row["scaling"] == scaling and row["examples"] == examples]
-        _lines(axes, shown, "eps", bounds=True)
+    figure, every = panels(len(SCALINGS) + 1, size=(11.0, 3.5))
+    every[0].sharey(every[1])
+    shown = [[row for row in table if row["scaling"] == each and row["examples"] == examples] for each in SCALINGS]
+    fixed = [row for row in table if row["scaling"] == "margin" and row["eps"] == FIXED]
+    for axes, rows, head in zip(
+        every, (*shown, sorted(fixed, key=lambda row: int(row["examples"]))), ("eps", "eps", "")
+    ):
+        x = [float(row[head or "examples"]) for row in rows]
+        for name, colour in zip(NAMES, (UPPER, LOWER)):
+            axes.plot(x, [row[name] for row in rows], color=colour, lw=1.6, marker="o", ms=3, label=name)
+            if head:
+                bounds = [row[f"{name} bound"] for row in rows]
+                axes.plot(x, bounds, color=colour, lw=1.0, ls="--", label=f"bound on {name}")
+        axes.grid(color=GREY, alpha=0.2, lw=0.6)
+        finish(axes, "best" if axes is every[0] else None, xscale="log", yscale="log", xlabel=head or "examples")
+    for axes, scaling in zip(every, SCALINGS):
         axes.invert_xaxis()
-        axes.set(xlabel="eps", title=f"{scaling} scaling, {examples} examples")
-    shown = [row for row in table if row["scaling"] == "margin" and row["eps"] == FIXED]
-    _lines(panels[-1], sorted(shown, key=lambda row: int(row["examples"])), "examples", bounds=False)
-    panels[-1].set(ylim=(1, 1000), xlabel="examples", title=f"margin scaling, eps {FIXED:g}")
-    panels[0].set_ylabel("constraints added")
-    panels[0].legend(frameon=False, fontsize="small")
+        axes.set_title(f"{scaling} scaling, {examples} examples", fontsize="medium")
+    every[-1].set(ylim=(1, 1000), title=f"margin scaling, eps {FIXED:g}")
+    every[0].set_ylabel("constraints added")
     return figure
-
-
-def _lines(axes: Axes, rows: list[dict[str, Any]], against: str, bounds: bool) -> None:
-    x = [float(row[against]) for row in rows]
-    for name, colour in zip(NAMES, (UPPER, LOWER)):
-        axes.plot(x, [row[name] for row in rows], color=colour, lw=1.6, marker="o", ms=3, label=name)
-        if bounds:
-            values = [row[f"{name} bound"] for row in rows]
-            axes.plot(x, values, color=colour, lw=1.0, ls="--", label=f"bound on {name}")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.grid(color=GREY, alpha=0.2, lw=0.6)
-    axes.title.set_fontsize("medium")

@@ -14,109 +14,95 @@ from the training words of the first run: a third of fold 0 for "one", three of 
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from convexstruct.arrays import Matrix
-from convexstruct.core.driver import solve
-from convexstruct.core.experiment import Cell, Progress, Result, Steps
-from convexstruct.core.solution import Solution
+from convexstruct.core.experiment import Sheet, listed, standard_error
+from convexstruct.datasets.labelled import LabelledGraphs
 from convexstruct.datasets.real.ocr_letters import LETTERS, N_FOLDS, Words, ocr_letters
-from convexstruct.families.structured_svm.problem import Scaling, StructuredSVM
-from convexstruct.plots import LOWER, UPPER
+from convexstruct.families.structured_svm.experiments.training import NOTHING, Trained, features, train
+from convexstruct.families.structured_svm.problem import Scaling
+from convexstruct.plots import LOWER, UPPER, bars, named_bars, panels, signed
 from convexstruct.tolerances import LOW
 
 NAME = "ocr"
 PAPER = "papers 1 and 3, the methods, on the letters of R. Kassel as B. Taskar prepared them (2003)"
 TITLE = "Handwritten words: letter and word error of the multiclass SVM and of max-margin Markov networks"
-
-
-@dataclass(frozen=True)
-class Method:
-    """edges, scaling : for `StructuredSVM.read`. one, nine : values of C_mean to choose from, by protocol; the
-    method is left out of a protocol without values."""
-
-    edges: str
-    scaling: Scaling
-    one: tuple[float, ...]
-    nine: tuple[float, ...]
-
-
-METHODS = {
-    "multiclass": Method("none", "margin", (10.0, 30.0, 100.0), (30.0, 100.0, 300.0)),
-    "M3N, margin": Method("chain", "margin", (10.0, 30.0, 100.0), (30.0, 100.0, 300.0)),
-    "M3N, slack": Method("chain", "slack", (0.3, 1.0, 3.0, 10.0), (0.3, 1.0, 3.0)),
-}
-PROTOCOLS = ("one", "nine")
-#: Most rounds of a solve. A time limit would make the results depend on the machine.
-ROUNDS = 200
-#: Words for training and for testing, and values of C of a quick run.
-QUICK_WORDS, QUICK_C = 60, (1.0, 3.0)
-
-PUBLISHED: dict[str, Any] = {"papers 0 to 4": "no numbers on this set"}
-
+PUBLISHED = NOTHING
 COLUMNS = (
     "protocol", "method", "C", "runs", "training words", "letter error", "se", "word error", "se of words",
     "largest gap", "seconds",
 )  # fmt: skip
 
 
-class Trained(NamedTuple):
-    """One run: letter and word error on the test words, the solution, and the processor seconds it took."""
+@dataclass(frozen=True)
+class Method:
+    """edges : whether words are chains. scaling : for `StructuredSVM.read`. one, nine : values of C_mean to choose
+    from, by protocol."""
+
+    edges: bool
+    scaling: Scaling
+    one: tuple[float, ...]
+    nine: tuple[float, ...]
+
+
+METHODS = {
+    "multiclass": Method(False, "margin", (10.0, 30.0, 100.0), (30.0, 100.0, 300.0)),
+    "M3N, margin": Method(True, "margin", (10.0, 30.0, 100.0), (30.0, 100.0, 300.0)),
+    "M3N, slack": Method(True, "slack", (0.3, 1.0, 3.0, 10.0), (0.3, 1.0, 3.0)),
+}
+PROTOCOLS = ("one", "nine")
+#: Most rounds of a solve.
+ROUNDS = 200
+#: Words for training and for testing, and values of C of a quick run.
+QUICK_WORDS, QUICK_C = 60, (1.0, 3.0)
+
+
+class Run(NamedTuple):
+    """One run: letter and word error on the test words, and what was trained."""
 
     letters: float
     words: float
-    solution: Solution
-    seconds: float
+    trained: Trained
 
 
-def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
-    """Choose C, train and test; ``seed`` draws the words that are held out for the choice.
-
-    Raises
-    ------
-    ValueError
-        If the letters are not installed; the message says how to get them and where to put them.
-    """
-    every = ocr_letters()
-    protocols = PROTOCOLS[:1] if quick else PROTOCOLS
-    folds = 1 if quick else N_FOLDS
-    grids = {(p, name): _grid(method, p, quick) for p in protocols for name, method in METHODS.items()}
-    grids = {key: grid for key, grid in grids.items() if grid}
-    steps = Progress(progress, sum(len(grid) + folds for grid in grids.values()))
-    rows: list[list[Cell]] = []
+def run(sheet: Sheet) -> None:
+    """Choose C, train and test; the seed draws the words that are held out for the choice."""
+    every, folds = ocr_letters(), sheet.pick(N_FOLDS, 1)
+    protocols = sheet.pick(PROTOCOLS, PROTOCOLS[:1])
+    grids = {
+        (protocol, name): sheet.pick(method.one if protocol == "one" else method.nine, QUICK_C)
+        for protocol in protocols
+        for name, method in METHODS.items()
+    }
+    sheet.total = sum(len(grid) + folds for grid in grids.values())
     chosen: list[str] = []
-    shown: dict[str, Matrix] = {}
     for (protocol, name), grid in grids.items():
-        method = METHODS[name]
-        runs: list[Trained] = []
-        sizes: list[int] = []
-        for fold in range(folds):
-            train, test = split(every, protocol, fold)
-            if quick:
-                train, test = (words.some(np.arange(words.n_words) < QUICK_WORDS) for words in (train, test))
-            if fold == 0:
-                kept, held = hold_out(train, protocol, seed)
-                found = {}
-                for c in grid:
-                    steps.next(f"{protocol}, {name}: C = {c:g}")
-                    found[c] = fit(method, kept, held, c).letters
-                c = min(found, key=lambda each: (found[each], each))
-                end = {max(grid): ", the largest tried", min(grid): ", the smallest tried"}.get(c, "")
-                tried = ", ".join(f"{error:.1%} at {value:g}" for value, error in found.items())
-                chosen.append(f"{protocol}, {name}: C = {c:g}{end} (letter error on words held out: {tried})")
-            steps.next(f"{protocol}, {name}: fold {fold}")
-            runs.append(fit(method, train, test, c))
-            sizes.append(train.n_words)
-            if name == "M3N, margin" and fold == 0:
-                shown[protocol] = transitions(problem(method, train, c), runs[0].solution)
-        rows.append(_row(protocol, name, c, round(float(np.mean(sizes))), runs))
-    notes = [
+        method, said = METHODS[name], f"{protocol}, {name}"
+        pairs = [split(every, protocol, fold) for fold in range(folds)]
+        if sheet.quick:
+            pairs = [(first(learning), first(test)) for learning, test in pairs]
+        judge = partial(letter_error, method, *hold_out(pairs[0][0], protocol, sheet.seed))
+        c, found = sheet.choose(grid, judge, f"{said}: C = {{:g}}".format)
+        end = {max(grid): ", the largest tried", min(grid): ", the smallest tried"}.get(c, "")
+        chosen.append(f"{said}: C = {c:g}{end} (letter error on words held out: {listed(found, '{:.1%}')})")
+        runs: list[Run] = []
+        for fold, (learning, test) in enumerate(pairs):
+            sheet.step(f"{said}: fold {fold}")
+            runs.append(fit(method, learning, test, c))
+        if name == "M3N, margin":
+            shown = transitions(runs[0].trained)
+        errors = [[each.letters for each in runs], [each.words for each in runs]]
+        sheet.add(
+            protocol, name, c, folds, round(np.mean([learning.n_words for learning, _ in pairs])),
+            *(cell for each in errors for cell in (np.mean(each), standard_error(each))),
+            max(each.trained.solution.gap for each in runs), np.mean([each.trained.seconds for each in runs]),
+        )  # fmt: skip
+    sheet.notes += [
         "errors are means over the runs, se their standard deviation over the runs divided by the square root of their "
         "number; test words of the runs of one protocol overlap ('one') or training words do ('nine'), so se is no "
         "more than a guide",
@@ -130,22 +116,32 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
         "the five papers print no numbers for this set; the setting is that of Taskar, Guestrin and Koller 2003 "
         "without their kernels: raw pixels, linear",
     ]
-    if quick:
-        notes.append(
-            f"quick: one fold, {QUICK_WORDS} training and {QUICK_WORDS} test words; nine other folds, training on nine "
-            "folds and most values of C left out"
-        )
-    last = protocols[-1]
-    figures = {
-        "Letter and word error on the test words, whiskers of one standard error over the runs.": picture(rows),
-        f"Weights of pairs of letters, M3N with margin scaling, protocol '{last}', first run: rows are the first "
-        "letter of the pair, columns the second.": draw_transitions(shown[last]),
+    sheet.left_out(
+        f"one fold, {QUICK_WORDS} training and {QUICK_WORDS} test words; nine other folds, training on nine folds and "
+        "most values of C left out"
+    )
+    table = sheet.table()
+    figure, both = panels(2, size=(9.0, 1.2 + 0.42 * len(table)), sharey=True)
+    for axes, error, se, colour in zip(both, ("letter error", "word error"), ("se", "se of words"), (LOWER, UPPER)):
+        bars(axes, [row[error] for row in table], [row[se] for row in table], colour)
+        axes.set_xlabel(error)
+    named_bars(both[0], [f"{row['method']}, train on {row['protocol']}" for row in table])
+    pictured, (axes,) = panels(size=(6.2, 5.4))
+    image = signed(axes, shown, float(np.abs(shown).max()) or 1.0)
+    for set_ticks in (axes.set_xticks, axes.set_yticks):
+        set_ticks(range(len(LETTERS)), list(LETTERS), fontsize="small")
+    axes.set(xlabel="next letter", ylabel="letter")
+    pictured.colorbar(image, ax=axes, shrink=0.85, label="weight")
+    sheet.figures = {
+        "Letter and word error on the test words, whiskers of one standard error over the runs.": figure,
+        f"Weights of pairs of letters, M3N with margin scaling, protocol '{protocols[-1]}', first run: rows are the "
+        "first letter of the pair, columns the second.": pictured,
     }
-    return Result(NAME, PAPER, COLUMNS, rows, PUBLISHED, notes, steps.seconds, figures)
 
 
-def _grid(method: Method, protocol: str, quick: bool) -> tuple[float, ...]:
-    return QUICK_C if quick else (method.one if protocol == "one" else method.nine)
+def first(words: Words) -> Words:
+    """The words of a quick run."""
+    return words.some(np.arange(words.n_words) < QUICK_WORDS)
 
 
 def split(words: Words, protocol: str, fold: int) -> tuple[Words, Words]:
@@ -165,77 +161,24 @@ def hold_out(words: Words, protocol: str, seed: int) -> tuple[Words, Words]:
     return words.some(np.sort(order[third:])), words.some(np.sort(order[:third]))
 
 
-def problem(method: Method, words: Words, c: float) -> StructuredSVM:
-    """The training problem."""
-    g = words.chains()
-    return StructuredSVM.read(
-        g.node_features, g.labels_each, g.n_labels, edges=method.edges, scaling=method.scaling, C_mean=c
-    )
-
-
-def fit(method: Method, train: Words, test: Words, c: float) -> Trained:
+def fit(method: Method, learning: Words, test: Words, c: float) -> Run:
     """Train on some words and test on others."""
-    begin = time.process_time()
-    posed = problem(method, train, c)
-    solution = solve(posed, tol=LOW, max_iterations=ROUNDS)
-    seconds = time.process_time() - begin
-    seen = test.chains()
-    pixels = np.split(seen.node_features, seen.node_start[1:-1])
-    guessed = posed.predict(solution.point, {"node_features": pixels, "edges": method.edges})
+    found = train(chains(method, learning), LOW.gap, ROUNDS, scaling=method.scaling, C_mean=c)
+    guessed = found.problem.predict(found.solution.point, features(chains(method, test)))
     wrong = np.concatenate(guessed) != test.labels
-    of_words = np.logical_or.reduceat(wrong, test.word_start[:-1])
-    return Trained(float(wrong.mean()), float(of_words.mean()), solution, seconds)
+    return Run(float(wrong.mean()), float(np.logical_or.reduceat(wrong, test.word_start[:-1]).mean()), found)
 
 
-def transitions(posed: StructuredSVM, solution: Solution) -> Matrix:
+def letter_error(method: Method, kept: Words, held: Words, c: float) -> float:
+    return fit(method, kept, held, c).letters
+
+
+def chains(method: Method, words: Words) -> LabelledGraphs:
+    """The words as the method sees them."""
+    g = words.chains()
+    return g if method.edges else replace(g, edges=g.edges[:0])
+
+
+def transitions(found: Trained) -> Matrix:
     """The learned weights of pairs of letters; (26, 26)."""
-    return np.asarray(posed.features.split(solution.point["w"])[1][0])
-
-
-def _row(protocol: str, name: str, c: float, n_words: int, runs: Sequence[Trained]) -> list[Cell]:
-    cells: list[Cell] = []
-    for errors in ([each.letters for each in runs], [each.words for each in runs]):
-        cells += [float(np.mean(errors)), standard_error(errors)]
-    gap = max(each.solution.gap for each in runs)
-    seconds = float(np.mean([each.seconds for each in runs]))
-    return [protocol, name, c, len(runs), n_words, *cells, gap, seconds]
-
-
-def standard_error(values: Sequence[float]) -> float | None:
-    """Of the mean over runs; None for one run."""
-    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
-
-
-def picture(rows: Sequence[Sequence[Cell]]) -> Figure:
-    """Bars of letter and word error by protocol and method."""
-    table: list[Mapping[str, Any]] = [dict(zip(COLUMNS, row)) for row in rows]
-    figure = Figure(figsize=(9.0, 1.2 + 0.42 * len(table)), layout="constrained")
-    panels = figure.subplots(1, 2, sharey=True)
-    place = np.arange(len(table))
-    for axes, error, se, colour in zip(panels, ("letter error", "word error"), ("se", "se of words"), (LOWER, UPPER)):
-        values = np.array([row[error] for row in table])
-        whiskers = None if table[0][se] is None else [row[se] for row in table]
-        axes.barh(place, values, xerr=whiskers, color=colour, alpha=0.85, height=0.65,
-                  error_kw={"lw": 1.0, "capsize": 2})  # fmt: skip
-        for at, value in enumerate(values):
-            axes.annotate(f"{value:.1%}", (0.0, at), xytext=(5, 0), textcoords="offset points", va="center",
-                          color="white", fontsize="small")  # fmt: skip
-        axes.set_xlabel(error)
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    panels[0].set_yticks(place, [f"{row['method']}, train on {row['protocol']}" for row in table])
-    panels[0].invert_yaxis()
-    return figure
-
-
-def draw_transitions(table: Matrix) -> Figure:
-    """The table of transition weights, blue below 0 and red above."""
-    figure = Figure(figsize=(6.2, 5.4), layout="constrained")
-    axes = figure.subplots()
-    most = float(np.abs(table).max()) or 1.0
-    image = axes.imshow(table, cmap="RdBu_r", vmin=-most, vmax=most)
-    axes.set_xticks(range(len(LETTERS)), list(LETTERS), fontsize="small")
-    axes.set_yticks(range(len(LETTERS)), list(LETTERS), fontsize="small")
-    axes.set(xlabel="next letter", ylabel="letter")
-    axes.tick_params(length=0)
-    figure.colorbar(image, ax=axes, shrink=0.85, label="weight")
-    return figure
+    return np.asarray(found.problem.features.split(found.solution.point["w"])[1][0])

@@ -13,93 +13,72 @@ C (of 1/2 |w|^2 + (C/N) sum_i H_i) is chosen for each by the Hamming loss on a t
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from convexstruct.arrays import Index, Labels, Matrix
-from convexstruct.core.driver import solve
-from convexstruct.core.experiment import Cell, Progress, Result, Steps
-from convexstruct.core.solution import Solution
+from convexstruct.core.experiment import Sheet, listed, standard_error
 from convexstruct.datasets.labelled import LabelledGraphs
 from convexstruct.datasets.real.scene import SCENES, Scenes, scene
-from convexstruct.families.structured_svm.problem import StructuredSVM
-from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
-from convexstruct.plots import LOWER, UPPER
+from convexstruct.families.structured_svm.experiments.training import NOTHING, Trained, features, train
+from convexstruct.plots import LOWER, UPPER, bars, named_bars, panels, signed
 from convexstruct.tolerances import LOW
 
 NAME = "scene"
 PAPER = "papers 1 and 4, the structural SVM, on the scenes of M. Boutell and others (2004)"
 TITLE = "Several labels an image: Hamming loss and exact match of independent labels, a tree and the full graph"
-
-N_LABELS = len(SCENES)
-GRAPHS = ("independent", "tree", "full")
-C = (10.0, 30.0, 100.0)
-#: Most rounds of a solve. A time limit would make the results depend on the machine.
-ROUNDS = 40
-#: Images for training and for testing, and C, of a quick run.
-QUICK_IMAGES, QUICK_C = 120, (3.0, 10.0)
-
+PUBLISHED = NOTHING
 COLUMNS = (
     "graph", "edges", "C", "validated", "training", "Hamming", "se", "not exact", "se of exact", "labels an image",
     "gap", "seconds",
 )  # fmt: skip
 
+N_LABELS = len(SCENES)
+GRAPHS = ("independent", "tree", "full")
+C = (10.0, 30.0, 100.0)
+#: Most rounds of a solve.
+ROUNDS = 40
+#: Images for training and for testing, and C, of a quick run.
+QUICK_IMAGES, QUICK_C = 120, (3.0, 10.0)
 
-class Trained(NamedTuple):
-    """The problem, its solution, and the processor seconds both took."""
 
-    problem: StructuredSVM
-    solution: Solution
-    seconds: float
-
-
-def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
-    """Choose C, train and test; ``seed`` draws the images that are held out for the choice.
-
-    Raises
-    ------
-    ValueError
-        If the scenes are not installed; the message says how to get them and where to put them.
-    """
-    train, test = scene("train"), scene("test")
-    order = np.random.default_rng(seed).permutation(len(train.labels))
-    grid = QUICK_C if quick else C
-    if quick:
-        train, order = some(train, order[:QUICK_IMAGES]), np.arange(QUICK_IMAGES)
-        test = some(test, np.arange(0, len(test.labels), max(1, len(test.labels) // QUICK_IMAGES)))
+def run(sheet: Sheet) -> None:
+    """Choose C, train and test; the seed draws the images that are held out for the choice."""
+    learning, test = scene("train"), scene("test")
+    order = np.random.default_rng(sheet.seed).permutation(len(learning.labels))
+    grid = sheet.pick(C, QUICK_C)
+    if sheet.quick:
+        learning, order = learning.some(order[:QUICK_IMAGES]), np.arange(QUICK_IMAGES)
+        test = test.some(np.arange(0, len(test.labels), max(1, len(test.labels) // QUICK_IMAGES)))
     third = len(order) // 3
-    kept, held = some(train, order[third:]), some(train, order[:third])
-    steps = Progress(progress, len(GRAPHS) * (len(grid) + 1))
-    rows: list[list[Cell]] = [_row("none of the six", None, None, None, train, test, None)]
+    kept, held = learning.some(order[third:]), learning.some(order[:third])
+    sheet.total = len(GRAPHS) * (len(grid) + 1)
+    sheet.add("none of the six", None, None, None, *measured(np.zeros_like(learning.labels), learning, test))
     chosen: list[str] = []
     couplings: dict[str, Matrix] = {}
-    tree = spanning_tree(train.labels)
     for name in GRAPHS:
-        validated = {}
-        for c in grid:
-            steps.next(f"{name}: C = {c:g}")
-            found = fit(edges(name, kept.labels), kept, c)
-            validated[c] = float((predict(found, held) != held.labels).mean())
-        best = min(grid, key=lambda c: (validated[c], c))
-        chosen.append(f"{name} {', '.join(f'{validated[c]:.2%} at {c:g}' for c in grid)}")
-        steps.next(f"{name}: all {len(train.labels)} training images, C = {best:g}")
-        pairs = edges(name, train.labels)
-        found = fit(pairs, train, best)
-        rows.append(_row(name, len(pairs), best, validated[best], train, test, found))
+        judge = partial(error_at, kept, held, edges(name, kept.labels))
+        c, validated = sheet.choose(grid, judge, f"{name}: C = {{:g}}".format)
+        chosen.append(f"{name} {listed(validated, '{:.2%}')}")
+        sheet.step(f"{name}: all {len(learning.labels)} training images, C = {c:g}")
+        pairs = edges(name, learning.labels)
+        found = fit(pairs, learning, c)
+        learned, guessed = predict(found, pairs, learning), predict(found, pairs, test)
+        sheet.add(name, len(pairs), c, validated[c], *measured(learned, learning, test, guessed), found.solution.gap,
+                  found.seconds)  # fmt: skip
         if len(pairs):
             couplings[name] = coupling(found, pairs)
-    named = ", ".join(f"{SCENES[i]} - {SCENES[j]}" for i, j in tree)
-    notes = [
-        f"trained on {len(train.labels)} images, tested on {len(test.labels)}; Hamming: share of the labels that are "
-        "wrong; not exact: share of the images with a wrong label; se: standard error, test images being drawn; "
+    named = ", ".join(f"{SCENES[i]} - {SCENES[j]}" for i, j in spanning_tree(learning.labels))
+    sheet.notes += [
+        f"trained on {len(learning.labels)} images, tested on {len(test.labels)}; Hamming: share of the labels that "
+        "are wrong; not exact: share of the images with a wrong label; se: standard error, test images being drawn; "
         "training: Hamming loss on the training images; gap: certified, relative; seconds: processor seconds of the "
         f"last training; solves stop at a gap of {LOW.gap:g} or after {ROUNDS} rounds",
         f"Hamming loss on the {third} images held out, by C: {'; '.join(chosen)}",
@@ -107,18 +86,21 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
         f"labels an image: predicted, on the test images; the truth has {test.labels.sum(axis=1).mean():.2f}",
         "the five papers print no numbers for this set",
     ]
-    if quick:
-        notes.append(f"quick: {QUICK_IMAGES} training images, every so many of the test images, and C = {QUICK_C} only")
-    figures = {
-        "Errors on the test images, whiskers of one standard error.": picture(rows),
+    sheet.left_out(f"{QUICK_IMAGES} training images, every so many of the test images, and C = {QUICK_C} only")
+    shown = [row for row in sheet.table() if row["graph"] in GRAPHS]
+    figure, both = panels(2, size=(8.0, 2.4), sharey=True)
+    for axes, error, se, colour, said in (
+        (both[0], "Hamming", "se", LOWER, "labels that are wrong"),
+        (both[1], "not exact", "se of exact", UPPER, "images with a wrong label"),
+    ):
+        bars(axes, [row[error] for row in shown], [row[se] for row in shown], colour)
+        axes.set_xlabel(said)
+    named_bars(both[0], GRAPHS)
+    sheet.figures = {
+        "Errors on the test images, whiskers of one standard error.": figure,
         "What two labels gain by being equal, w(0,0) + w(1,1) - w(0,1) - w(1,0): below 0 they exclude each "
         "other.": draw_couplings(couplings),
     }
-    published = {"papers 0 to 4": "no numbers on this set"}
-    return Result(NAME, PAPER, COLUMNS, rows, published, notes, steps.seconds, figures)
-
-
-# -- graphs ------------------------------------------------------------------------------------------------------------
 
 
 def mutual_information(labels: Labels) -> Matrix:
@@ -173,29 +155,17 @@ def graphs(scenes: Scenes, pairs: Index) -> LabelledGraphs:
 
 def fit(pairs: Index, scenes: Scenes, c: float) -> Trained:
     """Train on all of ``scenes``."""
-    begin = time.process_time()
-    g = graphs(scenes, pairs)
-    posed = StructuredSVM.read(
-        g.node_features, g.labels_each, g.n_labels, edges=g.edges_each if len(pairs) else "none",
-        edge_features=g.edge_features_each, C_mean=c,
-    )  # fmt: skip
-    solution = solve(posed, tol=LOW, max_iterations=ROUNDS)
-    return Trained(posed, solution, time.process_time() - begin)
+    return train(graphs(scenes, pairs), LOW.gap, ROUNDS, C_mean=c)
 
 
-def features(scenes: Scenes, pairs: Index) -> PairwiseFeatures:
-    """The feature map of other images."""
-    g = graphs(scenes, pairs)
-    return read_pairwise(
-        g.node_features, g.labels_each, g.n_labels, g.edges_each if len(pairs) else "none", g.edge_features_each
-    )
-
-
-def predict(found: Trained, scenes: Scenes) -> Labels:
+def predict(found: Trained, pairs: Index, scenes: Scenes) -> Labels:
     """The labels of each image; (n, k)."""
-    own = found.problem.features
-    first = own.edges[own.edge_example == 0]
-    return np.stack(found.problem.predict(found.solution.point, features(scenes, first)))
+    return np.stack(found.problem.predict(found.solution.point, features(graphs(scenes, pairs))))
+
+
+def error_at(kept: Scenes, held: Scenes, pairs: Index, c: float) -> float:
+    """Hamming loss on images held out, after training on the others."""
+    return float((predict(fit(pairs, kept, c), pairs, held) != held.labels).mean())
 
 
 def coupling(found: Trained, pairs: Index) -> Matrix:
@@ -207,65 +177,27 @@ def coupling(found: Trained, pairs: Index) -> Matrix:
     return table
 
 
-def some(scenes: Scenes, which: NDArray[Any]) -> Scenes:
-    """Some of the images."""
-    return Scenes(scenes.features[which], scenes.labels[which])
-
-
-def _row(
-    name: str, n_edges: int | None, c: float | None, validated: float | None, train: Scenes, test: Scenes,
-    found: Trained | None,
-) -> list[Cell]:  # fmt: skip
-    guessed = np.zeros_like(test.labels) if found is None else predict(found, test)
-    wrong = guessed != test.labels
-    learned = np.zeros_like(train.labels) if found is None else predict(found, train)
-    cells: list[Cell] = [name, n_edges, c, validated, float((learned != train.labels).mean())]
-    for each in (wrong.mean(axis=1), wrong.any(axis=1)):
-        cells += [float(each.mean()), float(each.std(ddof=1) / np.sqrt(len(each)))]
-    cells.append(float(guessed.sum(axis=1).mean()))
-    return [*cells, *((None, None) if found is None else (found.solution.gap, found.seconds))]
-
-
-# -- pictures ----------------------------------------------------------------------------------------------------------
-
-
-def picture(rows: Sequence[Sequence[Cell]]) -> Figure:
-    """Bars of both errors by graph."""
-    table: list[Mapping[str, Any]] = [dict(zip(COLUMNS, row)) for row in rows]
-    table = [row for row in table if row["graph"] in GRAPHS]
-    figure = Figure(figsize=(8.0, 2.4), layout="constrained")
-    panels = figure.subplots(1, 2, sharey=True)
-    place = np.arange(len(table))
-    for axes, error, se, colour in zip(panels, ("Hamming", "not exact"), ("se", "se of exact"), (LOWER, UPPER)):
-        values = [row[error] for row in table]
-        axes.barh(place, values, xerr=[row[se] for row in table], color=colour, alpha=0.85, height=0.6,
-                  error_kw={"lw": 1.0, "capsize": 2})  # fmt: skip
-        for at, value in enumerate(values):
-            axes.annotate(f"{value:.1%}", (0.0, at), xytext=(5, 0), textcoords="offset points", va="center",
-                          color="white", fontsize="small")  # fmt: skip
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    panels[0].set_xlabel("labels that are wrong")
-    panels[1].set_xlabel("images with a wrong label")
-    panels[0].set_yticks(place, [row["graph"] for row in table])
-    panels[0].invert_yaxis()
-    return figure
+def measured(learned: Labels, learning: Scenes, test: Scenes, guessed: Labels | None = None) -> list[Any]:
+    """The columns from "training" to "labels an image"; guesses are all 0 unless given."""
+    guessed = np.zeros_like(test.labels) if guessed is None else guessed
+    errors = [each for wrong in [guessed != test.labels] for each in (wrong.mean(axis=1), wrong.any(axis=1))]
+    both = [cell for each in errors for cell in (each.mean(), standard_error(each))]
+    return [(learned != learning.labels).mean(), *both, guessed.sum(axis=1).mean()]
 
 
 def draw_couplings(couplings: Mapping[str, Matrix]) -> Figure:
-    """The tables of couplings side by side, blue below 0 and red above."""
-    figure = Figure(figsize=(4.6 * len(couplings), 3.9), layout="constrained")
-    panels = figure.subplots(1, len(couplings), squeeze=False)[0]
+    """The tables of couplings side by side."""
+    figure, every = panels(len(couplings), size=(4.6 * len(couplings), 3.9))
     most = max(float(np.nanmax(np.abs(table))) for table in couplings.values()) or 1.0
-    for axes, (name, table) in zip(panels, couplings.items()):
-        image = axes.imshow(table, cmap="RdBu_r", vmin=-most, vmax=most)
+    for axes, (name, table) in zip(every, couplings.items()):
+        image = signed(axes, table, most)
         axes.set_xticks(range(N_LABELS), SCENES, rotation=40, ha="right")
         axes.set_yticks(range(N_LABELS), SCENES)
         axes.set_title(name, fontsize="medium")
         axes.set_facecolor("#e4e4e4")
-        axes.tick_params(length=0)
         for i, j in np.argwhere(np.isfinite(table)):
-            dark = abs(table[i, j]) > 0.6 * most
-            axes.annotate(f"{round(table[i, j], 1) + 0.0:.1f}", (j, i), ha="center", va="center", fontsize="small",
-                          color="white" if dark else "black")  # fmt: skip
-    figure.colorbar(image, ax=list(panels), shrink=0.8)
+            colour = "white" if abs(table[i, j]) > 0.6 * most else "black"
+            said = f"{round(table[i, j], 1) + 0.0:.1f}"
+            axes.annotate(said, (j, i), ha="center", va="center", fontsize="small", color=colour)
+    figure.colorbar(image, ax=every, shrink=0.8)
     return figure

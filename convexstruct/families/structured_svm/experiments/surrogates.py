@@ -12,21 +12,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from convexstruct.arrays import Matrix, Vector
-from convexstruct.core.experiment import Cell, Progress, Result, Steps
+from convexstruct.core.experiment import Sheet
 from convexstruct.families.structured_svm.problem import Scaling, StructuredSVM
-from convexstruct.plots import GREY, LOWER, UPPER
+from convexstruct.plots import GREY, LOWER, UPPER, finish, panels
 
 NAME = "surrogates"
 PAPER = "paper 1, slides on max-margin loss surrogates"
 TITLE = "Margin and slack surrogates of the loss"
+COLUMNS = ("margin m", "loss E", "E [m < 0]", "margin hinge", "slack hinge")
+PUBLISHED = {"picture": "E = 4, margins from -2 to 3, without numbers"}
 
 LOSSES = (0.5, 1.0, 2.0, 4.0)
 #: Two wrong labels at once: a slight mistake and a grave one.
 BOTH = (1.0, 4.0)
-COLUMNS = ("margin m", "loss E", "E [m < 0]", "margin hinge", "slack hinge")
 SCALINGS: tuple[Scaling, ...] = ("margin", "slack")
 
 
@@ -43,51 +43,34 @@ def hinge(costs: Sequence[float], margins: Matrix, scaling: Scaling) -> Vector:
     return np.array([problem.most_violated(w).hinge[0] for w in points])
 
 
-def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
-    """The surrogates on a grid of margins; a table at a few of them, and the picture of the slides.
-
-    ``quick`` and ``seed`` change nothing.
-    """
-    steps = Progress(progress, 2)
-    steps.next("hinges")
+def run(sheet: Sheet) -> None:
+    """The surrogates on a grid of margins; a table at a few of them, and the picture of the slides. Nothing is random,
+    and a quick run leaves nothing out."""
+    sheet.total = 1
+    sheet.step("hinges")
     grid = np.linspace(-2.0, 5.0, 281)
     curves = {(loss, scaling): hinge((loss,), grid[:, None], scaling) for loss in LOSSES for scaling in SCALINGS}
-    rows: list[list[Cell]] = []
     for loss in LOSSES:
         for m in (-1.0, 0.0, 0.5, 1.0, loss):
             at = int(np.argmin(np.abs(grid - m)))
-            charged = [float(curves[loss, scaling][at]) for scaling in SCALINGS]
-            rows.append([float(grid[at]), loss, loss * float(grid[at] < 0), *charged])
-    steps.next("pictures")
-    published = {"picture": "E = 4, margins from -2 to 3, without numbers"}
-    notes = [
+            sheet.add(grid[at], loss, loss * (grid[at] < 0), *(curves[loss, scaling][at] for scaling in SCALINGS))
+    sheet.notes += [
         "every number is the hinge that StructuredSVM finds by decoding, not a formula drawn",
         "margin scaling asks a label that costs E for a margin of E, slack scaling asks every wrong label for 1",
         "the right-hand panel has a label of cost 1 at margin m and one of cost 4 at margin 2: past m = 1 slack "
         "scaling charges nothing; margin scaling still charges for the second, whatever m is",
     ]
-    figures = {"Surrogates of the loss": draw(grid, curves)}
-    return Result(NAME, PAPER, COLUMNS, rows, published, notes, steps.seconds, figures)
-
-
-def draw(grid: Vector, curves: dict[tuple[float, Scaling], Vector]) -> Figure:
-    """One panel a loss, and one with two wrong labels."""
-    figure = Figure(figsize=(12.0, 2.9), layout="constrained")
-    panels = figure.subplots(1, len(LOSSES) + 1)
-    for axes, loss in zip(panels, LOSSES):
-        axes.step(grid, loss * (grid < 0), color=GREY, lw=1.2, ls=":", where="mid", label="loss")
-        axes.plot(grid, curves[loss, "margin"], color=UPPER, lw=1.6, label="margin scaling")
-        axes.plot(grid, curves[loss, "slack"], color=LOWER, lw=1.6, ls="--", label="slack scaling")
-        axes.set_title(f"E = {loss:g}", fontsize="medium")
+    figure, every = panels(len(LOSSES) + 1, size=(12.0, 2.9))
     both = np.column_stack((grid, np.full_like(grid, 2.0)))
-    axes = panels[-1]
-    axes.step(grid, BOTH[0] * (grid < 0), color=GREY, lw=1.2, ls=":", where="mid")
-    axes.plot(grid, hinge(BOTH, both, "margin"), color=UPPER, lw=1.6)
-    axes.plot(grid, hinge(BOTH, both, "slack"), color=LOWER, lw=1.6, ls="--")
-    axes.set_title("E = 1 at m, E = 4 at 2", fontsize="medium")
-    for axes in panels:
-        axes.set(xlabel="margin m", ylim=(-0.2, 8.0), xlim=(grid[0], grid[-1]))
+    drawn = [(f"E = {loss:g}", loss, [curves[loss, scaling] for scaling in SCALINGS]) for loss in LOSSES]
+    drawn.append(
+        (f"E = {BOTH[0]:g} at m, E = {BOTH[1]:g} at 2", BOTH[0], [hinge(BOTH, both, each) for each in SCALINGS])
+    )
+    for axes, (title, loss, (margin, slack)) in zip(every, drawn):
+        axes.step(grid, loss * (grid < 0), color=GREY, lw=1.2, ls=":", where="mid", label="loss")
+        axes.plot(grid, margin, color=UPPER, lw=1.6, label="margin scaling")
+        axes.plot(grid, slack, color=LOWER, lw=1.6, ls="--", label="slack scaling")
         axes.grid(color="#e4e4e4", lw=0.6)
-    panels[0].set_ylabel("charged")
-    panels[0].legend(frameon=False, fontsize="small")
-    return figure
+        legend, said = ("best", "charged") if axes is every[0] else (None, "")
+        finish(axes, legend, title=title, xlabel="margin m", ylabel=said, ylim=(-0.2, 8.0), xlim=(grid[0], grid[-1]))
+    sheet.figures["Surrogates of the loss"] = figure

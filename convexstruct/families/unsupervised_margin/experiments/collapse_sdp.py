@@ -12,8 +12,9 @@ brings them nearer to uniform; M, from which labels are read, is found many roun
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -21,29 +22,28 @@ from matplotlib.figure import Figure
 from convexstruct.arrays import Matrix, Tensor, Vector
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
-from convexstruct.core.experiment import Cell, Progress, Result, Steps, in_order
+from convexstruct.core.experiment import Sheet
 from convexstruct.datasets.generated.hidden_markov import hidden_markov
 from convexstruct.families.unsupervised_margin.experiments.draws import SETTINGS
 from convexstruct.families.unsupervised_margin.labels_from_gram import best_names, labels_from_gram
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.supervised import supervised
-from convexstruct.plots import GREY, LOWER, UPPER
+from convexstruct.plots import GREY, LOWER, UPPER, lines, panels, signed
 from convexstruct.tolerances import HIGH, LOW
 
 NAME = "collapse-sdp"
 PAPER = "paper 3, section 3, (9)-(12)"
 TITLE = "The relaxation collapses: its bounds, and C and D on their way to uniform"
+COLUMNS = (
+    "set", "beta", "lower bound", "SDP value", "gap", "loss of its labels", "loss of true labels", "loss of one label",
+    "wrong, percent", "off y = x, percent",
+)  # fmt: skip
 
 #: Values of beta; the paper's are the first for the synthetic sets and 1 for proteins.
 BETAS = (0.01, 1.0, 100.0, 10_000.0)
 SETS, QUICK_SETS = ("SYNTH1", "SYNTH4"), ("SYNTH1",)
 #: The small set: sequences and their length. Rounds of (12) on it, at most.
 SMALL, ROUNDS, QUICK_ROUNDS = (2, 4), 60, 8
-
-COLUMNS = (
-    "set", "beta", "lower bound", "SDP value", "gap", "loss of its labels", "loss of true labels", "loss of one label",
-    "wrong, percent", "off y = x, percent",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,21 +61,22 @@ class Steps12:
     done: bool
 
 
-def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
-    """Bounds on draws of the synthetic sets, and (12) on a small one; ``seed`` draws them."""
-    sets, rounds = (QUICK_SETS, QUICK_ROUNDS) if quick else (SETS, ROUNDS)
-    steps = Progress(progress, len(sets) + 2)
-    rows: list[list[Cell]] = []
+def run(sheet: Sheet) -> None:
+    """Bounds on draws of the synthetic sets, and (12) on a small one; the seed draws them."""
+    sets, rounds = sheet.pick((SETS, ROUNDS), (QUICK_SETS, QUICK_ROUNDS))
+    sheet.total = len(sets) + 2
+    seed = 1000 * sheet.seed
     names = [f"{name}: the SDP, and losses of labels" for name in sets]
-    for found in in_order(bounds, [(name, 1000 * seed) for name in sets], names, steps):
-        rows += found
-    data = hidden_markov(0.8, *SMALL, seed=1000 * seed)
+    for name, found in zip(sets, sheet.in_order(bounds, [(name, seed) for name in sets], names)):
+        for beta, cells in found.items():
+            sheet.add(name, beta, *cells)
+    data = hidden_markov(0.8, *SMALL, seed=seed)
     problem = UnsupervisedMargin.read(data.symbols, 2, beta=BETAS[0], label_balance=0.2, pair_balance=0.25)
     optimum = solve(problem, tol=HIGH).point["M"]
     firsts = ("uniform", "random")
-    calls = [(problem, first, seed, rounds) for first in firsts]
-    begun, end = in_order(stepped, calls, [f"(12) from a {first} cut" for first in firsts], steps)
-    notes = [
+    calls = [(problem, first, sheet.seed, rounds) for first in firsts]
+    begun, end = sheet.in_order(stepped, calls, [f"(12) from a {first} cut" for first in firsts])
+    sheet.notes += [
         f"one draw a set, 10 sequences of length 8, eps {SETTINGS['SYNTH1'].label_balance:g} and "
         f"{SETTINGS['SYNTH1'].pair_balance:g}; lower bound and SDP value are certified, and the losses are certified "
         f"upper bounds to {LOW.gap:g}; 'off y = x' compares the SDP's labels with the symbols",
@@ -90,38 +91,34 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
         "the bound is one for balanced labels; one label everywhere is not balanced, and may cost less. Labels that are"
         " a function of the symbols cost next to nothing at a small beta, as y = x does; the true labels are none",
     ]
-    if quick:
-        notes.append(f"quick: {', '.join(sorted(set(SETS) - set(sets)))} and {ROUNDS - rounds} rounds of (12) left out")
-    figures = {
+    sheet.left_out(f"{', '.join(sorted(set(SETS) - set(sets)))} and {ROUNDS - rounds} rounds of (12) left out")
+    sheet.figures = {
         "The SDP's value, a bound for balanced labels, and losses of labels against beta; one label everywhere is not "
-        "balanced.": draw_bounds(rows),
+        "balanced.": draw_bounds(sheet.table()),
         "Scheme (12) from the cut of a random labelling. Left: what the master claims, and proved bounds. Right: "
         "largest entries by which C, D and M differ from uniform and from the optimum.": draw_rounds(end, optimum),
         "C (first label) and D of each round, from a random labelling: 0 and 1 are labels, what is uniform is "
         "white.": draw_tables(end),
     }
-    return Result(NAME, PAPER, COLUMNS, rows, {}, notes, steps.seconds, figures)
 
 
-def bounds(name: str, seed: int) -> list[list[Cell]]:
-    """A row for each beta of one draw."""
+def bounds(name: str, seed: int) -> dict[float, list[float]]:
+    """The columns from "lower bound" on of one draw, by beta."""
     setting = SETTINGS[name]
     draw = setting.draw(seed)
     problem = setting.problem(draw)
     solution = solve(problem, tol=LOW)
     labels = labels_from_gram(solution.point["M"], draw.n_labels)
     assert draw.shown is not None
-    rows: list[list[Cell]] = []
+    errors = [100.0 * best_names(labels, other).error for other in (draw.truth, draw.shown)]
+    found = {}
     for beta in BETAS:
         posed = replace(problem, beta=beta)
-        certificate = certify(posed, solution.point, solution.dual_point)
+        proved = certify(posed, solution.point, solution.dual_point)
         each = (labels, draw.truth, np.zeros_like(labels))
         losses = [solve(supervised(posed, y), tol=LOW).primal for y in each]
-        rows.append([
-            name, beta, certificate.lower_bound, certificate.primal, certificate.gap, *losses,
-            100.0 * best_names(labels, draw.truth).error, 100.0 * best_names(labels, draw.shown).error,
-        ])  # fmt: skip
-    return rows
+        found[beta] = [proved.lower_bound, proved.primal, proved.gap, *losses, *errors]
+    return found
 
 
 def stepped(problem: UnsupervisedMargin, first: str, seed: int, rounds: int) -> Steps12:
@@ -142,60 +139,57 @@ def stepped(problem: UnsupervisedMargin, first: str, seed: int, rounds: int) -> 
     )  # fmt: skip
 
 
-def draw_bounds(rows: Sequence[Sequence[Cell]]) -> Figure:
+def draw_bounds(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """The SDP's value and the losses of labels against beta, a panel a set."""
-    names = list(dict.fromkeys(str(row[0]) for row in rows))
-    figure = Figure(figsize=(1.0 + 4.2 * len(names), 3.6), layout="constrained")
-    for axes, name in zip(np.atleast_1d(figure.subplots(1, len(names), sharey=True)), names):
-        table = np.array([row[1:] for row in rows if row[0] == name], dtype=float)
-        named = ((2, "value of the SDP", LOWER), (4, "loss of its labels", UPPER), (5, "loss of true labels", GREY),
-                 (6, "loss of one label", "black"))  # fmt: skip
-        for column, label, colour in named:
-            axes.plot(table[:, 0], table[:, column], "o-", color=colour, label=label)
+    names = list(dict.fromkeys(row["set"] for row in rows))
+    named = {
+        "value of the SDP": ("SDP value", LOWER), "loss of its labels": ("loss of its labels", UPPER),
+        "loss of true labels": ("loss of true labels", GREY), "loss of one label": ("loss of one label", "black"),
+    }  # fmt: skip
+    figure, every = panels(len(names), size=(1.0 + 4.2 * len(names), 3.6), sharey=True)
+    for axes, name in zip(every, names):
+        table = [row for row in rows if row["set"] == name]
+        curves = {said: ([row[head] for row in table], colour, "o-") for said, (head, colour) in named.items()}
+        first = axes is every[0]
+        lines(axes, [row["beta"] for row in table], curves, legend="lower right" if first else None, xscale="log",
+              xlabel="beta", title=name, ylabel="value or loss" if first else "")  # fmt: skip
         axes.axhline(0.0, color="black", lw=0.6)
-        axes.set(xscale="log", xlabel="beta", title=name)
         axes.set_yscale("symlog", linthresh=1.0)
         axes.margins(y=0.1)
-    figure.axes[0].set_ylabel("value or loss")
-    figure.axes[0].legend(frameon=False, fontsize="small", loc="lower right")
     return figure
 
 
 def draw_rounds(found: Steps12, optimum: Matrix) -> Figure:
     """Bounds and distances round by round."""
-    figure = Figure(figsize=(9.0, 3.4), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    figure, (left, right) = panels(2, size=(9.0, 3.4))
     at = np.arange(1, len(found.master) + 1)
-    left.plot(at, found.master, color=GREY, label="master's value, claimed")
-    left.plot(at, found.upper, color=UPPER, label="proved upper bound")
-    left.plot(at, found.lower, color=LOWER, label="proved lower bound")
-    left.set(xlabel="round", ylabel="value of the relaxation")
-    left.legend(frameon=False, fontsize="small")
-    distances = (
-        (np.abs(found.c - 1 / found.c.shape[2]), "C from uniform", UPPER),
-        (np.abs(found.d - 1 / found.d.shape[2]), "D from uniform", LOWER),
-        (np.abs(found.m - optimum), "M from the reduced SDP's", GREY),
-    )
-    for away, label, colour in distances:
-        right.plot(at, away.max(axis=(1, 2)), color=colour, label=label)
-    right.set(xlabel="round", ylabel="largest difference", yscale="log")
-    right.legend(frameon=False, fontsize="small")
+    values = {
+        "master's value, claimed": (found.master, GREY, "-"), "proved upper bound": (found.upper, UPPER, "-"),
+        "proved lower bound": (found.lower, LOWER, "-"),
+    }  # fmt: skip
+    lines(left, at, values, xlabel="round", ylabel="value of the relaxation")
+    away = {
+        "C from uniform": (found.c - 1 / found.c.shape[2], UPPER),
+        "D from uniform": (found.d - 1 / found.d.shape[2], LOWER),
+        "M from the reduced SDP's": (found.m - optimum, GREY),
+    }
+    largest = {label: (np.abs(each).max(axis=(1, 2)), colour, "-") for label, (each, colour) in away.items()}
+    lines(right, at, largest, xlabel="round", ylabel="largest difference", yscale="log")
     return figure
 
 
 def draw_tables(found: Steps12) -> Figure:
     """Every entry of C's first column and of D, a column of the picture a round."""
-    figure = Figure(figsize=(9.0, 3.6), layout="constrained")
-    n_rounds = len(found.master)
-    for axes, table, share, title in zip(
-        figure.subplots(1, 2),
-        (found.c[:, :, 0].T, found.d.reshape(n_rounds, -1).T),
-        (1 / found.c.shape[2], 1 / found.d.shape[2]),
+    figure, both = panels(2, size=(9.0, 3.6))
+    n = len(found.master)
+    for axes, table, labels, title in zip(
+        both,
+        (found.c[:, :, 0].T, found.d.reshape(n, -1).T),
+        (found.c.shape[2], found.d.shape[2]),
         ("C, first label: one line a position", "D: one line a pair and its labels"),
     ):
-        most = max(share, 1.0 - share)
-        image = axes.imshow(table - share, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto", interpolation="none",
-                            extent=(0.5, n_rounds + 0.5, len(table), 0))  # fmt: skip
+        image = signed(axes, table - 1 / labels, 1 - 1 / labels, aspect="auto", interpolation="none",
+                       extent=(0.5, n + 0.5, len(table), 0))  # fmt: skip
         axes.set(xlabel="round", title=title, yticks=[])
-        figure.colorbar(image, ax=axes, label=f"less {share:g}", shrink=0.85)
+        figure.colorbar(image, ax=axes, label=f"less {1 / labels:g}", shrink=0.85)
     return figure

@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 
 from convexstruct.arrays import Labels
 from convexstruct.core.driver import solve
-from convexstruct.core.experiment import Cell, Progress, Result, Steps, in_order
+from convexstruct.core.experiment import Cell, Sheet, standard_error
 from convexstruct.families.unsupervised_margin.experiments.draws import Draw
 from convexstruct.families.unsupervised_margin.labels_from_gram import best_names, labels_from_gram
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
@@ -24,7 +24,7 @@ from convexstruct.families.unsupervised_margin.solvers.relabelling import relabe
 from convexstruct.families.unsupervised_margin.supervised import supervised
 from convexstruct.inference.baum_welch import baum_welch
 from convexstruct.inference.hidden_markov import random_models
-from convexstruct.plots import GREY, LOWER, UPPER
+from convexstruct.plots import GREY, LOWER, UPPER, finish, named_bars, panels
 from convexstruct.tolerances import LOW
 
 RESTARTS = 10
@@ -45,7 +45,6 @@ MEANING = {
     ORACLE: "Viterbi with the true parameters",
     ONE: "one label everywhere",
 }
-
 
 #: The paper's mean and the number after its +-, by method.
 Published = Mapping[str, tuple[float, float]]
@@ -100,70 +99,54 @@ def of_draw(
     return Measured({name: error[name] for name in methods if name in error}, facts)
 
 
-def standard_error(values: Sequence[float]) -> float | None:
-    """Standard error of the mean of independent draws; None for one draw."""
-    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
-
-
-def compared(
-    title: tuple[str, str],
-    methods: Sequence[str],
+def compare(
+    sheet: Sheet,
     draws: Mapping[str, int],
     measure: Callable[[str, int, Sequence[str]], Measured],
-    published: Mapping[str, Published],
-    notes: tuple[Sequence[str], Sequence[str]],
-    seed: int,
-    progress: Steps | None,
-) -> Result:
-    """The table: every method on ``draws[which]`` draws of each set.
+    before: Sequence[str],
+) -> None:
+    """Every method of the columns on ``draws[which]`` draws of each set, beside what is published of it.
 
-    title : its name, and the paper. measure : set, seed, methods -> one draw; sent to other processes. notes : what is
-    said before the facts of the sets, and after.
+    measure : set, seed, methods -> one draw; sent to other processes. before : notes before the facts of the sets.
     """
-    steps = Progress(progress, sum(draws.values()))
+    methods = list(sheet.columns[2:])
     each = [(which, k) for which, count in draws.items() for k in range(count)]
+    sheet.total = len(each)
     names = [f"{which}: draw {k + 1} of {draws[which]}" for which, k in each]
-    every = in_order(measure, [(which, 1000 * seed + k, methods) for which, k in each], names, steps)
-    rows: list[list[Cell]] = []
-    facts: list[str] = []
-    known: dict[str, float] = {}
+    every = sheet.in_order(measure, [(which, 1000 * sheet.seed + k, methods) for which, k in each], names)
+    sheet.notes += [
+        "errors in percent under the best names for a draw's labels; 'less' is the difference draw by draw, with the "
+        "standard error of its mean",
+        "; ".join(f"{method}: {MEANING[method]}" for method in methods), *before,
+    ]  # fmt: skip
+    published, sheet.published = sheet.published, {}
     for which in draws:
         measured = [one for one, (of, _) in zip(every, each) if of == which]
         printed = {m: published[which][m] for m in methods if m in published[which]}
-        rows += rows_of(which, measured, methods, printed)
-        facts.append(f"{which}: " + "; ".join(facts_of(measured)))
+        sheet.rows += rows_of(which, measured, methods, printed)
+        sheet.notes.append(f"{which}: " + "; ".join(facts_of(measured)))
         if not which.startswith("SYNTH"):
-            facts.append(beside_one_label(which, measured, printed))
-        known |= {f"{which}, {m}": mean for m, (mean, _) in printed.items()}
-    meaning = "; ".join(f"{method}: {MEANING[method]}" for method in methods)
-    said = [
-        "errors in percent under the best names for a draw's labels; 'less' is the difference draw by draw, with the "
-        "standard error of its mean",
-        meaning, *notes[0], *facts, *notes[1],
-    ]  # fmt: skip
-    figures = {"Mean error, whiskers of one standard error; triangles: published.": picture(rows, methods)}
-    return Result(*title, ("set", "in percent", *methods), rows, known, said, steps.seconds, figures)
+            one, least = np.mean([each.error[ONE] for each in measured]), min(mean for mean, _ in printed.values())
+            sheet.notes.append(
+                f"{which}: one label everywhere errs by {one:.1f} percent; the least error published is {least:g}"
+            )
+        sheet.published |= {f"{which}, {m}": mean for m, (mean, _) in printed.items()}
+    caption = "Mean error, whiskers of one standard error; triangles: published."
+    sheet.figures[caption] = picture(sheet.rows, methods)
 
 
-def rows_of(
-    name: str,
-    measured: Sequence[Measured],
-    methods: Sequence[str],
-    published: Published,
-) -> list[list[Cell]]:
+def rows_of(name: str, measured: Sequence[Measured], methods: Sequence[str], published: Published) -> list[list[Cell]]:
     """The rows of one data set: mean, standard error, differences to EM's mean and to y = x, and what is published."""
     by = {m: [each.error[m] for each in measured] for m in methods if m in measured[0].error}
-    rows: list[list[Cell]] = [
-        [name, "error", *(float(np.mean(by[m])) if m in by else None for m in methods)],
-        [name, "standard error", *(standard_error(by[m]) if m in by else None for m in methods)],
-    ]
+    kinds: dict[str, Mapping[str, Sequence[float]]] = {"error": by}
     for other in (EM_MEAN, SHOWN):
         if other in by:
-            away = {m: np.subtract(by[m], by[other]).tolist() for m in by if m != other}
-            means = (float(np.mean(away[m])) if m in away else None for m in methods)
-            rows.append([name, f"less {other}", *means])
-            errors = (standard_error(away[m]) if m in away else None for m in methods)
-            rows.append([name, "its standard error", *errors])
+            kinds[f"less {other}"] = {m: np.subtract(by[m], by[other]).tolist() for m in by if m != other}
+    rows: list[list[Cell]] = []
+    for kind, of in kinds.items():
+        rows.append([name, kind, *(float(np.mean(of[m])) if m in of else None for m in methods)])
+        said = "standard error" if kind == "error" else "its standard error"
+        rows.append([name, said, *(standard_error(of[m]) if m in of else None for m in methods)])
     for at, word in enumerate(("published", "published +-")):
         rows.append([name, word, *(published[m][at] if m in published else None for m in methods)])
     return rows
@@ -186,19 +169,13 @@ def facts_of(measured: Sequence[Measured]) -> list[str]:
     return found
 
 
-def beside_one_label(name: str, measured: Sequence[Measured], published: Published) -> str:
-    """A sentence: the error of one label everywhere, and the least error that is published."""
-    one, least = float(np.mean([each.error[ONE] for each in measured])), min(mean for mean, _ in published.values())
-    return f"{name}: one label everywhere errs by {one:.1f} percent; the least error published is {least:g}"
-
-
 def picture(rows: Sequence[Sequence[Cell]], methods: Sequence[str]) -> Figure:
     """Mean errors with whiskers of one standard error, a panel a data set; triangles are published."""
     names = list(dict.fromkeys(str(row[0]) for row in rows))
-    figure = Figure(figsize=(2.4 + 1.9 * len(names), 1.4 + 0.32 * len(methods)), layout="constrained")
-    panels = np.atleast_1d(figure.subplots(1, len(names), sharey=True))
+    size = 2.4 + 1.9 * len(names), 1.4 + 0.32 * len(methods)
+    figure, every = panels(len(names), size=size, sharey=True)
     colours = {SDP: LOWER, RETRAINED: LOWER, PLAIN: UPPER, GUARDED: UPPER}
-    for axes, name in zip(panels, names):
+    for axes, name in zip(every, names):
         table = {str(row[1]): row[2:] for row in rows if row[0] == name}
         for at, method in enumerate(methods):
             mean, se, known = (table[kind][at] for kind in ("error", "standard error", "published"))
@@ -207,12 +184,9 @@ def picture(rows: Sequence[Sequence[Cell]], methods: Sequence[str]) -> Figure:
                               color=colours.get(method, GREY))  # fmt: skip
             if known is not None:
                 axes.plot([float(known)], [at], "^", ms=6, mfc="none", color="black")
-        axes.set_title(name, fontsize="medium")
-        axes.set_xlabel("error, percent")
-        axes.set_xlim(left=0.0)
         axes.grid(axis="x", alpha=0.3)
-    panels[0].set_yticks(range(len(methods)), methods)
-    panels[0].invert_yaxis()
+        finish(axes, None, title=name, xlabel="error, percent", xlim=(0.0, None))
+    named_bars(every[0], methods)
     marks = [
         Line2D([], [], ls="", color=colour, marker=marker, mfc=fill, label=label)
         for marker, colour, fill, label in (("o", GREY, GREY, "here"), ("^", "black", "none", "published"))

@@ -11,27 +11,32 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from convexstruct.arrays import Labels
 from convexstruct.core.driver import solve
-from convexstruct.core.experiment import Cell, Progress, Result, Steps, in_order
+from convexstruct.core.experiment import Sheet, standard_error
 from convexstruct.datasets.generated.hidden_markov import SYNTHETIC
 from convexstruct.families.unsupervised_margin.experiments.draws import SETTINGS, STARTS, Draw
-from convexstruct.families.unsupervised_margin.experiments.errors import standard_error
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.solvers.relabelling import Relabelled, relabel
 from convexstruct.families.unsupervised_margin.supervised import supervised
 from convexstruct.inference.baum_welch import baum_welch
 from convexstruct.inference.hidden_markov import random_models
-from convexstruct.plots import LOWER, UPPER
+from convexstruct.plots import LOWER, UPPER, finish, panels
 from convexstruct.tolerances import HIGH, LOW
 
 NAME = "proposition2"
 PAPER = "paper 3, Proposition 2 and section 5"
 TITLE = "Relabelling by predictions: how often the margin loss rises, and the guard"
+COLUMNS = (
+    "beta", "start", "problems", "runs that rise", "rounds", "rounds that rise", "largest rise", "refused",
+    "loss, plain", "loss, guarded", "plain less guarded", "its se", "one label, plain", "one label, guarded",
+    "alike, plain", "alike, guarded",
+)  # fmt: skip
 
 #: The length of the synthetic sequences.
 LENGTH = 8
@@ -44,32 +49,25 @@ BETAS = (0.01, 0.1, 1.0)
 #: The smallest known example of a rise: symbols and first labels of two sequences, and beta.
 SHOWN, BEGIN, BETA = ((0, 1, 0, 0), (1, 0, 0, 1)), ((1, 1, 1, 0), (1, 0, 0, 0)), 0.5
 
-COLUMNS = (
-    "beta", "start", "problems", "runs that rise", "rounds", "rounds that rise", "largest rise", "refused",
-    "loss, plain", "loss, guarded", "plain less guarded", "its se", "one label, plain", "one label, guarded",
-    "alike, plain", "alike, guarded",
-)  # fmt: skip
 
-
-def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
-    """Both variants on the same problems; ``seed`` draws them."""
-    draws = QUICK_DRAWS if quick else DRAWS
-    steps = Progress(progress, len(BETAS) * len(BEGINNINGS) * len(SYNTHETIC) * draws + 1)
+def run(sheet: Sheet) -> None:
+    """Both variants on the same problems; the seed draws them."""
+    draws = sheet.pick(DRAWS, QUICK_DRAWS)
     each = list(itertools.product(BETAS, BEGINNINGS, SYNTHETIC, range(draws)))
-    calls = [(beta, beginning, name, 1000 * seed + k) for beta, beginning, name, k in each]
+    sheet.total = len(each) + 1
+    calls = [(beta, beginning, name, 1000 * sheet.seed + k) for beta, beginning, name, k in each]
     names = [f"beta {beta:g}, from {beginning}: {name}, draw {k + 1} of {draws}" for beta, beginning, name, k in each]
-    every = iter(in_order(relabelled, calls, names, steps))
-    rows: list[list[Cell]] = []
+    every = iter(sheet.in_order(relabelled, calls, names))
     pairs: dict[str, list[tuple[Relabelled, Relabelled]]] = {beginning: [] for beginning in BEGINNINGS}
     for beta, beginning in itertools.product(BETAS, BEGINNINGS):
         both = list(itertools.islice(every, len(SYNTHETIC) * draws))
-        rows.append(_row(beta, beginning, both))
+        sheet.add(beta, beginning, *_counts(both))
         pairs[beginning] += both
-    steps.next("the smallest example")
+    sheet.step("the smallest example")
     problem = UnsupervisedMargin.read([np.array(x) for x in SHOWN], 2, beta=BETA, label_balance=1.0)
     plain, guarded = (relabel(problem, np.concatenate(BEGIN), guarded=g, tol=HIGH) for g in (False, True))
     n, risen = sum(map(len, pairs.values())), sum(p.rises > 0 for both in pairs.values() for p, _ in both)
-    notes = [
+    sheet.notes += [
         f"plain relabelling raised the loss in {risen} of {n} problems; guarded, in "
         f"{sum(g.rises > 0 for both in pairs.values() for _, g in both)}",
         "largest rise: of the certified loss; refused: first predictions that the guard did not take as they were, in "
@@ -81,13 +79,11 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
         "its symbols, of which one label is a case. The loss of either is next to nothing at a small beta, for "
         "transitions alone predict them, and no balance holds the alternation back",
     ]
-    if quick:
-        notes.append(f"quick: {DRAWS - draws} of {DRAWS} draws of each set left out")
-    figures = {
+    sheet.left_out(f"{DRAWS - draws} of {DRAWS} draws of each set left out")
+    sheet.figures[
         "Left: certified loss against rounds in the smallest example. Right: last loss, plain against guarded, by what "
-        "the run began with; below the line plain is better.": picture(plain, guarded, pairs)
-    }
-    return Result(NAME, PAPER, COLUMNS, rows, {}, notes, steps.seconds, figures)
+        "the run began with; below the line plain is better."
+    ] = picture(plain, guarded, pairs)
 
 
 def relabelled(beta: float, beginning: str, name: str, seed: int) -> tuple[Relabelled, Relabelled]:
@@ -108,20 +104,20 @@ def _begin(beginning: str, draw: Draw, seed: int) -> Labels:
     return trained.models.decode(draw.observed)[0]
 
 
-def _row(beta: float, beginning: str, both: Sequence[tuple[Relabelled, Relabelled]]) -> list[Cell]:
+def _counts(both: Sequence[tuple[Relabelled, Relabelled]]) -> list[Any]:
+    """The columns from "problems" on."""
     plain, guarded = [p for p, _ in both], [g for _, g in both]
     last = np.array([[p.loss[-1], g.loss[-1]] for p, g in both])
-    away = (last[:, 0] - last[:, 1]).tolist()
+    away = last[:, 0] - last[:, 1]
     rise = max((float((p.lower[1:] - p.loss[:-1]).max(initial=0.0)) for p in plain), default=0.0)
     refused = sum(
         len(p.labellings) > 1 and not (len(g.labellings) > 1 and (p.labellings[1] == g.labellings[1]).all())
         for p, g in both
     )
     return [
-        beta, beginning, len(both), sum(p.rises > 0 for p in plain), sum(len(p.loss) - 1 for p in plain),
-        sum(p.rises for p in plain), rise, refused, *last.mean(axis=0).tolist(), float(np.mean(away)),
-        standard_error(away), sum(p.collapsed for p in plain), sum(g.collapsed for g in guarded),
-        sum(map(_alike, plain)), sum(map(_alike, guarded)),
+        len(both), sum(p.rises > 0 for p in plain), sum(len(p.loss) - 1 for p in plain), sum(p.rises for p in plain),
+        rise, refused, *last.mean(axis=0), away.mean(), standard_error(away), sum(p.collapsed for p in plain),
+        sum(g.collapsed for g in guarded), sum(map(_alike, plain)), sum(map(_alike, guarded)),
     ]  # fmt: skip
 
 
@@ -137,17 +133,14 @@ def _text(sequences: Sequence[Sequence[int]] | Labels) -> str:
 
 def picture(plain: Relabelled, guarded: Relabelled, pairs: dict[str, list[tuple[Relabelled, Relabelled]]]) -> Figure:
     """The smallest example round by round, and the last losses of all problems."""
-    figure = Figure(figsize=(9.0, 3.6), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    figure, (left, right) = panels(2, size=(9.0, 3.6))
     for found, colour, name in ((plain, UPPER, "plain"), (guarded, LOWER, "guarded")):
         left.plot(np.arange(len(found.loss)), found.loss, "o-", color=colour, label=name)
-    left.set(xlabel="round", ylabel="certified loss")
     left.set_xticks(range(max(len(plain.loss), len(guarded.loss))))
-    left.legend(frameon=False)
+    finish(left, xlabel="round", ylabel="certified loss")
     for (beginning, both), marker, colour in zip(pairs.items(), "o^", (LOWER, UPPER)):
         last = np.array([[g.loss[-1], p.loss[-1]] for p, g in both])
         right.plot(*last.T, marker, mfc="none", color=colour, label=f"from {beginning}")
     right.axline((1.0, 1.0), slope=1.0, color="black", lw=0.8)
-    right.set(xscale="log", yscale="log", xlabel="last loss, guarded", ylabel="last loss, plain")
-    right.legend(frameon=False)
+    finish(right, xscale="log", yscale="log", xlabel="last loss, guarded", ylabel="last loss, plain")
     return figure

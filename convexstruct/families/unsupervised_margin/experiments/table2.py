@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from convexstruct.core.experiment import Result, Steps
+from convexstruct.core.experiment import Sheet
 from convexstruct.families.unsupervised_margin.experiments.draws import SETTINGS, STARTS, proteins
 from convexstruct.families.unsupervised_margin.experiments.errors import (
     EM_BEST,
@@ -24,18 +24,14 @@ from convexstruct.families.unsupervised_margin.experiments.errors import (
     SDP,
     SHOWN,
     Measured,
-    compared,
+    compare,
     of_draw,
 )  # fmt: skip
 
 NAME = "table2"
 PAPER = "paper 3, table 2"
 TITLE = "Unsupervised labels: error of the SDP, of relabelling and of EM, beside what explains them"
-
-METHODS = (SDP, RETRAINED, PLAIN, GUARDED, EM_BEST, EM_MEAN, SHOWN, ORACLE, ONE)
-DRAWS = 40
-QUICK_DRAWS, QUICK_SETS = 3, ("SYNTH1", "SYNTH4")
-
+COLUMNS = ("set", "in percent", SDP, RETRAINED, PLAIN, GUARDED, EM_BEST, EM_MEAN, SHOWN, ORACLE, ONE)
 #: The paper's means and the numbers after its +-, over 10 repeats.
 PUBLISHED: dict[str, dict[str, tuple[float, float]]] = {
     "SYNTH1": {SDP: (3.38, 0.75), PLAIN: (14.46, 1.78), EM_MEAN: (15.09, 1.92)},
@@ -46,15 +42,13 @@ PUBLISHED: dict[str, dict[str, tuple[float, float]]] = {
     "PROT2": {SDP: (50.38, 2.04), PLAIN: (53.65, 0.57), EM_MEAN: (57.23, 0.39)},
 }
 
-
-def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
-    """Every method on the same draws; ``seed`` draws them."""
-    return compare(NAME, PAPER, METHODS, quick, seed, progress)
+DRAWS = 40
+QUICK_DRAWS, QUICK_SETS = 3, ("SYNTH1", "SYNTH4")
 
 
-def compare(name: str, paper: str, methods: Sequence[str], quick: bool, seed: int, progress: Steps | None) -> Result:
-    """Table 1 or 2, by its methods."""
-    sets, draws = (QUICK_SETS, QUICK_DRAWS) if quick else (tuple(SETTINGS), DRAWS)
+def run(sheet: Sheet) -> None:
+    """Every method on the same draws; the seed draws them."""
+    sets, draws = sheet.pick((tuple(SETTINGS), DRAWS), (QUICK_SETS, QUICK_DRAWS))
     missing = ""
     try:
         proteins()
@@ -66,18 +60,16 @@ def compare(name: str, paper: str, methods: Sequence[str], quick: bool, seed: in
         "published: the paper's means and its +- over 10 repeats, its one EM column under 'EM mean', CDHMM under "
         "'SDP'; they are compared with, not aimed at",
     ]
-    after = [
+    compare(sheet, dict.fromkeys(sets, draws), measured_draw, before)
+    sheet.notes += [
         "protein windows: each place of a window has a table of its own, in EM and in the kernel; with one table for "
         "all 20^3 windows nearly every window of a draw would be a symbol of its own",
         "eps1 and eps2 are not reported in the paper: here "
         + "; ".join(f"{each} {SETTINGS[each].label_balance:g} and {SETTINGS[each].pair_balance:g}" for each in sets),
     ]
     if missing:
-        after.append(f"PROT1 and PROT2 left out: {missing}")
-    if quick:
-        after.append(f"quick: {DRAWS - draws} of {DRAWS} draws of each set and the other sets left out")
-    counts = dict.fromkeys(sets, draws)
-    return compared((name, paper), methods, counts, measured_draw, PUBLISHED, (before, after), seed, progress)
+        sheet.notes.append(f"PROT1 and PROT2 left out: {missing}")
+    sheet.left_out(f"{DRAWS - draws} of {DRAWS} draws of each set and the other sets left out")
 
 
 def measured_draw(which: str, seed: int, methods: Sequence[str]) -> Measured:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from convexstruct.core.experiment import Result, Steps
+from convexstruct.core.experiment import Sheet
 from convexstruct.families.unsupervised_margin.experiments.draws import STARTS, whole_chains
 from convexstruct.families.unsupervised_margin.experiments.errors import (
     EM_BEST,
@@ -20,7 +20,7 @@ from convexstruct.families.unsupervised_margin.experiments.errors import (
     RESIDUES,
     Measured,
     Published,
-    compared,
+    compare,
     of_draw,
 )  # fmt: skip
 from convexstruct.tolerances import LOW
@@ -28,15 +28,7 @@ from convexstruct.tolerances import LOW
 NAME = "table3"
 PAPER = "paper 3, table 3"
 TITLE = "Unsupervised labels of whole protein chains: error of relabelling and of EM"
-
-METHODS = (PLAIN, GUARDED, EM_BEST, EM_MEAN, ONE)
-#: Samples and chains in each.
-SETS = {"20 x 2": (20, 2), "10 x 5": (10, 5), "5 x 10": (5, 10)}
-QUICK_SAMPLES, QUICK_SETS = 3, ("20 x 2",)
-BETA = 1.0
-#: Trainings in one run of the alternation; the paper says that 5 to 10 are rarely exceeded.
-ROUNDS = 20
-
+COLUMNS = ("set", "in percent", PLAIN, GUARDED, EM_BEST, EM_MEAN, ONE)
 #: The paper's means and the numbers after its +-.
 PUBLISHED: Mapping[str, Published] = {
     "20 x 2": {PLAIN: (43.12, 2.20), EM_MEAN: (46.27, 1.51)},
@@ -44,24 +36,22 @@ PUBLISHED: Mapping[str, Published] = {
     "5 x 10": {PLAIN: (46.44, 2.12), EM_MEAN: (48.67, 1.82)},
 }
 
+#: Samples and chains in each.
+SETS = {"20 x 2": (20, 2), "10 x 5": (10, 5), "5 x 10": (5, 10)}
+QUICK_SAMPLES, QUICK_SETS = 3, ("20 x 2",)
+BETA = 1.0
+#: Trainings in one run of the alternation; the paper says that 5 to 10 are rarely exceeded.
+ROUNDS = 20
 
-def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
-    """Every method on the same samples; ``seed`` draws them.
 
-    Raises
-    ------
-    ValueError
-        If the chains are not installed; the message says how to get them and where to put them.
-    """
-    samples = dict.fromkeys(QUICK_SETS, QUICK_SAMPLES) if quick else {name: count for name, (count, _) in SETS.items()}
-    before = [
-        "published: the paper's means and its +-; its samples are others, of 337, 628 and 1214 residues on average"
-    ]
-    after = [f"at most {ROUNDS} trainings a run, each to a certified gap of {LOW.gap:.1%}"]
-    if quick:
-        left = SETS[QUICK_SETS[0]][0] - QUICK_SAMPLES
-        after.append(f"quick: {left} samples of {QUICK_SETS[0]} and the other sets left out")
-    return compared((NAME, PAPER), METHODS, samples, measured_sample, PUBLISHED, (before, after), seed, progress)
+def run(sheet: Sheet) -> None:
+    """Every method on the same samples; the seed draws them."""
+    full = {name: count for name, (count, _) in SETS.items()}
+    before = "published: the paper's means and its +-; its samples are others, of 337, 628 and 1214 residues on average"
+    compare(sheet, sheet.pick(full, dict.fromkeys(QUICK_SETS, QUICK_SAMPLES)), measured_sample, [before])
+    sheet.notes.append(f"at most {ROUNDS} trainings a run, each to a certified gap of {LOW.gap:.1%}")
+    left = full[QUICK_SETS[0]] - QUICK_SAMPLES
+    sheet.left_out(f"{left} samples of {QUICK_SETS[0]} and the other sets left out")
 
 
 def measured_sample(name: str, seed: int, methods: Sequence[str]) -> Measured:

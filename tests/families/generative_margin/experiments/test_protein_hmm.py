@@ -5,19 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from convexstruct.core.experiment import standard_error
 from convexstruct.core.solution import Status
-from convexstruct.datasets.real.protein import Proteins
 from convexstruct.families.generative_margin.experiments import protein_hmm
 from convexstruct.families.generative_margin.experiments.protein_hmm import Choice
-from convexstruct.tolerances import ROUNDING
-
-
-def made_up(n_chains: int, seed: int) -> Proteins:
-    """Chains whose residues determine the structure: residue = structure + 3 * noise."""
-    rng = np.random.default_rng(seed)
-    structures = [rng.integers(0, 3, rng.integers(3, 9)) for _ in range(n_chains)]
-    return Proteins([s + 3 * rng.integers(0, 6, len(s)) for s in structures], structures)
+from tests.families.quick_runs import proteins as made_up
 
 
 def test_folds_hold_every_chain_once() -> None:
@@ -46,11 +37,3 @@ def test_without_the_chain_a_residue_is_judged_by_itself() -> None:
     seen = np.concatenate(chains.residues)
     expected = (share[:, None] * emission)[:, seen].argmax(axis=0) == np.concatenate(chains.structures)
     assert np.array_equal(protein_hmm.right(chains, 0, theta), expected)
-
-
-def test_the_standard_error_of_equal_chains_is_that_of_their_means() -> None:
-    residues = [np.zeros(4, dtype=np.int64)] * 5
-    chains = Proteins(residues, residues)
-    values = np.random.default_rng(4).random(20)
-    expected = values.reshape(5, 4).mean(axis=1).std(ddof=1) / np.sqrt(5)
-    assert standard_error(chains.lengths, values) == pytest.approx(expected, rel=ROUNDING)

@@ -10,6 +10,7 @@ from convexstruct.families.generative_margin.experiments import tracking
 from convexstruct.families.generative_margin.experiments.tracking import ML, TRUTH, Model
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.tolerances import LOW, ROUNDING
+from tests.families.quick_runs import quick
 
 
 def test_the_settings_are_the_notes_settings() -> None:
@@ -54,11 +55,10 @@ def test_maximum_likelihood_is_the_frequencies() -> None:
 def test_discriminative_training_is_certified_on_its_own_sequences_only() -> None:
     data = ring(12, tracking.LENGTH, noise=HARD, seed=5)
     fitted = tracking.train(data, 8, Model("DT", "ring", 0.01))
-    assert fitted.gap is not None
-    assert fitted.upper is not None
-    assert fitted.gap <= LOW.gap * 1.01
+    assert fitted.solution is not None
+    assert fitted.solution.gap <= LOW.gap * 1.01
     first = GenerativeMargin.hmm(data.symbols[:8], data.states[:8], 10, 7, eta=0.01, loss="ring")
-    assert first.primal({"theta": fitted.theta}) == pytest.approx(fitted.upper, rel=ROUNDING)
+    assert first.primal({"theta": fitted.theta}) == pytest.approx(fitted.solution.primal, rel=ROUNDING)
 
 
 def test_the_papers_algorithm_brackets_the_optimum_and_its_times_are_split_in_three() -> None:
@@ -71,11 +71,8 @@ def test_the_papers_algorithm_brackets_the_optimum_and_its_times_are_split_in_th
     assert len(found.records) >= found.solution.iterations - 1 > 0
 
 
-def test_a_run_has_a_row_for_each_model_beside_the_published_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracking, "QUICK", (6, 10, 0.5))
-    told: list[tuple[int, int]] = []
-    result = tracking.run(quick=True, seed=3, progress=lambda done, total, name: told.append((done, total)))
-    assert told == [(i, len(told)) for i in range(len(told))]
+def test_a_run_has_a_row_for_each_model_beside_the_published_ones() -> None:
+    result = quick("tracking").result
     assert result.column("setting") == ["published"] * 2 + ["EASY"] * 4 + ["HARD"] * 4
     assert result.column("ring loss")[:2] == [103.4, 94.6]
     assert result.column("sd")[:2] == [19.1, 13.5]
@@ -84,5 +81,3 @@ def test_a_run_has_a_row_for_each_model_beside_the_published_ones(monkeypatch: p
     text = " ".join(result.notes)
     assert "no setting found reproduces all of it" in text
     assert "717 s" in text
-    assert "quick: left out" in text
-    assert len(result.figures) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from convexstruct.families.log_linear.experiments import collapse, contrastive_divergence, pseudolikelihood
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
 from convexstruct.features.graphs.factors import tabular_factors
+from tests.families.quick_runs import quick, run
 from tests.inference import test_gibbs as gibbs
 
 
@@ -40,14 +42,10 @@ def test_the_merged_variable_has_the_likelihood_of_both_given_the_third() -> Non
         assert one.value_and_gradient(theta)[0] == pytest.approx(wanted, abs=1e-12)
 
 
-def test_pseudolikelihood_runs_and_says_what_was_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    small = {"SIZES": (50, 200), "DRAWS": 2, "TIES": (0.0, 4.0), "TIED_DRAWS": 2, "SIDE": 6, "SWEEPS": 20}
-    for name, value in small.items():
-        monkeypatch.setattr(pseudolikelihood, f"QUICK_{name}", value)
-    found = pseudolikelihood.run(quick=True)
-    assert len(found.rows) == 5
-    assert max(found.column("largest gap")) <= 1e-6  # type: ignore[type-var, operator]  # cells of this column are numbers
-    assert found.notes[-1].startswith("quick")
+def test_every_fit_of_the_table_is_certified() -> None:
+    gaps = quick("pseudolikelihood").result.column("largest gap")
+    assert len(gaps) == 5
+    assert all(isinstance(gap, float) and gap <= 1e-6 for gap in gaps)
 
 
 @pytest.mark.slow
@@ -87,10 +85,7 @@ def test_digits_are_reconstructed_and_the_estimate_carries_its_error() -> None:
 
 def test_without_scikit_learn_the_digits_are_left_out_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    monkeypatch.setattr(contrastive_divergence, "PATH", (0, 2, 5))
-    monkeypatch.setattr(contrastive_divergence, "QUICK_STEPS", 5)
-    monkeypatch.setattr(contrastive_divergence, "QUICK_EPOCHS", 2)
-    found = contrastive_divergence.run(quick=True)
+    found = run("contrastive-divergence").result
     assert any("scikit-learn, which is not installed" in note for note in found.notes)
     assert len(found.figures) == 1
 
@@ -105,11 +100,8 @@ def test_the_map_approximation_is_best_at_nothing_and_the_margin_is_not() -> Non
     assert (grid.margin <= grid.mapped + 1e-9).all()
 
 
-def test_collapse_runs_and_its_optimum_is_proved_to_be_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collapse, "QUICK_SEQUENCES", 6)
-    found = collapse.run(quick=True)
-    rows = {row[0]: row for row in found.rows}
+def test_the_optimum_of_the_map_approximation_is_proved_to_be_nothing() -> None:
+    rows: dict[Any, Any] = {row[0]: row for row in quick("collapse").result.rows}
     assert rows["MAP approximation"][1:4] == [0, 0, 0]
-    assert rows["margin, Hamming loss"][3] > 0.1  # type: ignore[operator]  # cells of this column are numbers
-    assert rows["margin, Hamming loss"][4] < rows["MAP approximation"][4]  # type: ignore[operator]  # cells of this column are numbers
-    assert found.notes[-1].startswith("quick")
+    assert rows["margin, Hamming loss"][3] > 0.1
+    assert rows["margin, Hamming loss"][4] < rows["MAP approximation"][4]

@@ -12,11 +12,12 @@ from convexstruct.core.experiment import Result
 from convexstruct.families.log_linear.examples import triangle
 from convexstruct.families.log_linear.experiments import camel
 from convexstruct.tolerances import HIGH
+from tests.families.quick_runs import quick
 
 
 @pytest.fixture(scope="module")
 def result() -> Result:
-    return camel.run(quick=True)
+    return quick("camel").result
 
 
 def bethe(moments: tuple[float, float]) -> float:

@@ -8,18 +8,12 @@ import numpy as np
 import pytest
 
 from convexstruct.core.driver import solve
-from convexstruct.datasets.real.conll2000 import CHUNKS, Sentences, parse
+from convexstruct.datasets.real.conll2000 import CHUNKS
 from convexstruct.families.log_linear.experiments import chunking
 from convexstruct.tolerances import LOW
+from tests.families.quick_runs import quick, sentences
 
 NUMBER = {chunk: at for at, chunk in enumerate(CHUNKS)}
-
-
-def made_up(n: int, seed: int) -> Sentences:
-    """the cat sees the dog: each noun phrase is an article and a noun, or a pronoun alone."""
-    rng = np.random.default_rng(seed)
-    phrases = ["the DT B-NP\ncat NN I-NP", "a DT B-NP\ndog NN I-NP", "she PRP B-NP"]
-    return parse("\n\n".join(f"{rng.choice(phrases)}\nsees VBZ B-VP\n{rng.choice(phrases)}\n. . O" for _ in range(n)))
 
 
 def labels(*tags: str) -> np.ndarray:
@@ -49,7 +43,7 @@ def test_f1_counts_whole_chunks_of_the_right_kind() -> None:
 
 
 def test_features_are_of_the_window_and_stop_at_the_ends() -> None:
-    rows = chunking.features(made_up(1, 0).sentence(0))
+    rows = chunking.features(sentences(1, 0).sentence(0))
     assert {"bias", "w[0]=.", "tt[-1]=NN|." if "t[-1]=NN" in rows[-1] else "tt[-1]=PRP|."} <= set(rows[-1])
     assert not any(name.startswith(("w[1]", "tt[0]")) for name in rows[-1])
     assert not any(name.startswith(("w[-1]", "tt[-1]", "ttt[-1]")) for name in rows[0])
@@ -63,21 +57,21 @@ def test_a_feature_that_is_rare_has_no_column_and_one_that_is_new_is_left_out() 
 
 
 def test_it_learns_what_the_words_say() -> None:
-    data = chunking.Data.of(made_up(30, 1), made_up(20, 2), 1)
+    data = chunking.Data.of(sentences(30, 1), sentences(20, 2), 1)
     problem = data.problem
     assert chunking.score(data, problem, solve(problem, tol=chunking.GAP)) == 1.0
 
 
 def test_crfsuite_minimises_the_same_objective() -> None:
     pytest.importorskip("pycrfsuite")
-    data = chunking.Data.of(made_up(10, 3), made_up(2, 4), 1)
+    data = chunking.Data.of(sentences(10, 3), sentences(2, 4), 1)
     objective, _ = chunking.crfsuite(data)
     assert objective == pytest.approx(solve(data.problem, tol=1e-9).primal, rel=1e-6)
 
 
 def test_c_is_judged_on_the_last_fifth_of_the_sentences_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    train, seen = made_up(10, 5), []
-    cut = chunking.after(train, 8)
+    train, seen = sentences(10, 5), []
+    cut = train.between(8)
     assert cut.n_sentences == 2
     for i in range(2):
         assert [str(token) for token in cut.sentence(i)] == [str(token) for token in train.sentence(8 + i)]
@@ -88,17 +82,13 @@ def test_c_is_judged_on_the_last_fifth_of_the_sentences_alone(monkeypatch: pytes
 
     monkeypatch.setattr(chunking, "score", watched)
     monkeypatch.setattr(chunking, "solve", lambda problem, tol, time_limit: (tol, time_limit))
-    assert chunking.choose(train, 1, (0.1, 2.0), 60.0) == {0.1: 0.5, 2.0: 0.5}
+    assert [chunking.f1_at(train, 1, 60.0, c) for c in (0.1, 2.0)] == [0.5, 0.5]
     assert seen == [(8, c, cut.labels.tolist()) for c in (0.1, 2.0)]
 
 
 @pytest.mark.slow
-def test_the_quick_run_has_a_row_for_each_method_and_each_learns_what_the_words_say(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(chunking, "conll2000", lambda part: made_up(15, 6 if part == "train" else 7))
-    monkeypatch.setattr(chunking, "QUICK_MARGIN_SECONDS", 1e6)  # no limit: what follows holds on any machine
-    result = chunking.run(quick=True)
+def test_each_method_learns_what_the_words_say() -> None:
+    result = quick("chunking").result
     rows = {str(row[0]).split(",")[0]: dict(zip(result.columns, row)) for row in result.rows}
     assert {"CRF", "M3N", "perceptron", "MIRA"} <= set(rows)
     assert [row[0] for row in result.rows if row[-1] is not None and row[-1] != 1.0] == []
@@ -106,5 +96,3 @@ def test_the_quick_run_has_a_row_for_each_method_and_each_learns_what_the_words_
     assert 0 < margin["lower bound"] <= margin["objective"]
     assert margin["gap"] <= LOW.gap
     assert rows["MIRA"]["objective"] is None  # it minimises nothing
-    assert any("C by F1 on the last fifth" in note for note in result.notes)
-    assert set(result.figures) == {"convergence"}

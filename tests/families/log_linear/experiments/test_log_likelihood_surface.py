@@ -9,6 +9,7 @@ import pytest
 
 from convexstruct.families.log_linear.experiments import log_likelihood_surface as figure
 from convexstruct.tolerances import HIGH, MID, ROUNDING
+from tests.families.quick_runs import quick
 
 
 def by_enumeration(x: float, y: float) -> float:
@@ -27,13 +28,7 @@ def test_the_maximum_is_the_one_by_hand() -> None:
     """Its gradient vanishes, and the certified solution is there."""
     theta = figure.by_hand()
     assert np.abs(figure.network().value_and_gradient(theta)[1]).max() <= 1e-10
-    result = figure.run(quick=True)
+    result = quick("log-likelihood-surface").result
     assert result.rows[0][1:3] == pytest.approx(theta.tolist(), abs=MID.gap)
     assert result.rows[0][3] == pytest.approx(by_enumeration(*theta), rel=HIGH.gap)
     assert result.rows[0][4:] == pytest.approx([0.9, 0.15], abs=MID.gap)
-
-
-def test_the_quick_run_says_what_it_leaves_out_and_draws_the_surface() -> None:
-    result = figure.run(quick=True)
-    assert any("not 56" in note for note in result.notes)
-    assert list(result.figures) == ["The log-likelihood of A-B-C"]

@@ -2,23 +2,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
-from convexstruct.experiments import EXPERIMENTS
-from convexstruct.families.projection.experiments.projection import COLUMNS, FITTED, instance, power, run
+from convexstruct.families.projection.experiments.projection import COLUMNS, FITTED, instance, power
 from convexstruct.tolerances import HIGH, ROUNDING
+from tests.families.quick_runs import quick
 
 
-def test_a_quick_run_certifies_every_way_and_says_what_it_leaves_out() -> None:
-    result = EXPERIMENTS["projection"].run(quick=True)
+def test_a_quick_run_certifies_every_way() -> None:
+    result = quick("projection").result
     assert result.column("n") == [100, 1000, 10_000]
     for name in COLUMNS[1:5]:
         assert all(isinstance(cell, float) and cell > 0 for cell in result.column(name))
     assert max(float(cell or 0.0) for cell in result.column("certified gap")) <= ROUNDING
     assert max(float(cell or 0.0) for cell in result.column("apart")) <= HIGH.gap
     assert result.column("Clarabel ms")[-1] is None
-    assert any(note.startswith("quick: ") for note in result.notes)
-    assert all(isinstance(figure, Figure) for figure in result.figures.values())
 
 
 def test_the_same_seed_gives_the_same_instance() -> None:
@@ -31,9 +28,3 @@ def test_a_power_is_fitted_where_python_s_own_cost_is_over() -> None:
     assert power(sizes, [9.0, 1.0, 10.0, 100.0]) == pytest.approx(1.0)
     assert power(sizes, [9.0, 1.0, 100.0, None]) == pytest.approx(2.0)
     assert power(sizes, [9.0, 1.0, None, None]) is None
-
-
-def test_the_steps_of_a_run_are_told() -> None:
-    told: list[tuple[int, int, str]] = []
-    run(quick=True, progress=lambda done, total, name: told.append((done, total, name)))
-    assert told == [(k, 3, f"n = {10 ** (k + 2)}") for k in range(3)]

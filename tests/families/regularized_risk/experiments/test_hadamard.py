@@ -10,11 +10,12 @@ from convexstruct.families.regularized_risk.experiments import hadamard
 from convexstruct.families.regularized_risk.solvers.bmrm import QpBMRM
 from convexstruct.families.regularized_risk.solvers.pragam import Pragam, largest_distance
 from convexstruct.tolerances import ROUNDING
+from tests.families.quick_runs import quick as run_quick
 
 
 @pytest.fixture(scope="module")
 def quick() -> Result:
-    return hadamard.run(quick=True)
+    return run_quick("hadamard").result
 
 
 def test_every_value_is_that_of_the_theorem(quick: Result) -> None:
@@ -40,11 +41,6 @@ def test_pragam_needs_no_more_rounds_than_26_allows_and_fewer_than_the_bundles(q
         assert isinstance(t, int)
         assert 1 <= taken <= allowed
         assert taken <= t
-
-
-def test_the_quick_run_says_what_it_left_out_and_draws(quick: Result) -> None:
-    assert any(note.startswith("quick: d above 128") for note in quick.notes)
-    assert len(quick.figures) == 1
 
 
 def test_a_run_that_deviates_is_seen() -> None:

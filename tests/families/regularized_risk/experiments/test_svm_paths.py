@@ -71,7 +71,7 @@ def test_a_planted_rate_is_found(power: float) -> None:
     iteration = np.unique(np.geomspace(1, 10_000, 80).astype(int))
     path = Path()
     for k in iteration:
-        path.append(int(k), 0.0, 1.0 + 5.0 * k ** (-1 / power), 0.0)
+        path.add(int(k), 0.0, 1.0 + 5.0 * k ** (-1 / power), float)
     fitted = rate(path, 1.0)
     assert fitted is not None
     assert fitted[0] == pytest.approx(power, rel=0.02)
@@ -81,7 +81,7 @@ def test_a_planted_rate_is_found(power: float) -> None:
 def test_no_rate_is_fitted_to_a_run_that_hardly_moves() -> None:
     path = Path()
     for k in range(1, 20):
-        path.append(k, 0.0, 2.0 - 0.01 * k, 0.0)
+        path.add(k, 0.0, 2.0 - 0.01 * k, float)
     assert rate(path, 1.0) is None
     assert rate(Path([1], [0.0], [2.0], [0.5]), 1.0) is None
 

@@ -13,11 +13,12 @@ from convexstruct.families.structured_svm.solvers import n_slack, one_slack
 from convexstruct.families.structured_svm.solvers.column_generation.restricted_master import PoolColumns, solve_pools
 from convexstruct.marginals.pairwise_enumeration import enumerate_pairwise
 from convexstruct.tolerances import HIGH, ROUNDING
+from tests.families.quick_runs import quick as run_quick
 
 
 @pytest.fixture(scope="module")
 def quick() -> Result:
-    return cutting_planes.run(quick=True)
+    return run_quick("cutting-planes").result
 
 
 @pytest.mark.slow
@@ -72,8 +73,3 @@ def test_the_radius_is_the_longest_of_all_differences() -> None:
         rows = every.difference.toarray() * (every.loss if scaling == "slack" else np.ones_like(every.loss))[:, None]
         expected = np.linalg.norm(rows, axis=1).max()
         assert cutting_planes.radius(problem) == pytest.approx(expected, rel=ROUNDING)
-
-
-def test_the_quick_run_says_what_it_left_out_and_draws(quick: Result) -> None:
-    assert quick.notes[-1].startswith("quick: 30 of the 40 examples")
-    assert len(quick.figures) == 1

@@ -6,29 +6,19 @@ import numpy as np
 import pytest
 
 from convexstruct.core.solution import Status
-from convexstruct.datasets.real.ocr_letters import N_FOLDS, Words
+from convexstruct.datasets.real.ocr_letters import Words
 from convexstruct.families.structured_svm.experiments import ocr
-from convexstruct.graphs import starts
+from convexstruct.families.structured_svm.experiments.training import train as train_words
 from convexstruct.marginals.pairwise_enumeration import enumerate_pairwise
-from convexstruct.tolerances import ROUNDING
-
-
-def made_up(n_words: int, seed: int, blurred: float = 0.0, longest: int = 5) -> Words:
-    """Words of a, b, c in cyclic order. Each letter has 40 pixels of its own, all 0 with probability ``blurred``."""
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(1, longest + 1, n_words)
-    labels = np.concatenate([(rng.integers(3) + np.arange(size)) % 3 for size in sizes])
-    pixels = np.zeros((len(labels), 128), dtype=np.uint8)
-    for place, label in enumerate(labels):
-        pixels[place, 40 * label : 40 * label + 40] = rng.random() >= blurred
-    return Words(pixels, labels.astype(np.int64), starts(sizes), np.arange(n_words) % N_FOLDS)
+from convexstruct.tolerances import LOW, ROUNDING
+from tests.families.quick_runs import words as made_up
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ocr.METHODS)
 def test_every_method_learns_letters_that_can_be_seen(name: str) -> None:
     found = ocr.fit(ocr.METHODS[name], made_up(20, 0), made_up(30, 1), 10.0)
-    assert found.solution.status is Status.OPTIMAL
+    assert found.trained.solution.status is Status.OPTIMAL
     assert (found.letters, found.words) == (0.0, 0.0)
 
 
@@ -43,9 +33,9 @@ def test_errors_are_those_of_the_best_labellings_written_out() -> None:
     method = ocr.METHODS["M3N, margin"]
     train, test = made_up(12, 4, blurred=0.4), made_up(6, 5, blurred=0.4, longest=2)
     found = ocr.fit(method, train, test, 1.0)
-    posed = ocr.problem(method, test, 1.0)
+    posed = train_words(ocr.chains(method, test), LOW.gap, 1, C_mean=1.0).problem
     every = enumerate_pairwise(posed.features, posed.loss)
-    scores = -(every.difference @ found.solution.point["w"])
+    scores = -(every.difference @ found.trained.solution.point["w"])
     losses = [every.loss[every.example == i][scores[every.example == i].argmax()] for i in range(test.n_words)]
     assert found.letters == pytest.approx(sum(losses) / len(test.labels), rel=ROUNDING)
     assert found.words == pytest.approx(np.mean(np.array(losses) > 0), rel=ROUNDING)
@@ -68,21 +58,6 @@ def test_no_word_is_both_learned_and_judged() -> None:
 
 def test_the_table_of_transitions_shows_what_follows_what() -> None:
     method, words = ocr.METHODS["M3N, margin"], made_up(40, 7, blurred=0.5)
-    table = ocr.transitions(ocr.problem(method, words, 10.0), ocr.fit(method, words, words, 10.0).solution)
+    table = ocr.transitions(ocr.fit(method, words, words, 10.0).trained)
     assert table.shape == (26, 26)
     assert table[:3, :3].argmax(axis=1).tolist() == [1, 2, 0]
-
-
-def test_the_standard_error_is_that_of_a_mean() -> None:
-    assert ocr.standard_error([0.25]) is None
-    assert ocr.standard_error([0.1, 0.3]) == pytest.approx(0.1, rel=ROUNDING)
-
-
-@pytest.mark.slow
-def test_the_quick_run_says_what_it_left_out_and_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ocr, "ocr_letters", lambda: made_up(100, 8, blurred=0.1))
-    result = ocr.run(quick=True)
-    assert result.column("method") == list(ocr.METHODS)
-    assert all(error is not None and 0 <= float(error) < 0.5 for error in result.column("letter error"))
-    assert any(note.startswith("quick: one fold") for note in result.notes)
-    assert len(result.figures) == 2

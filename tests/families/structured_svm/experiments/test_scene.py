@@ -9,20 +9,12 @@ import numpy as np
 import pytest
 
 from convexstruct.core.solution import Status
-from convexstruct.datasets.real.scene import N_FEATURES, SCENES, Scenes
+from convexstruct.datasets.real.scene import N_FEATURES
 from convexstruct.families.structured_svm.experiments import scene
 from convexstruct.marginals.pairwise_enumeration import enumerate_pairwise
 from convexstruct.tolerances import ROUNDING
-
-
-def made_up(n: int, seed: int, dark: float = 1 / 3) -> Scenes:
-    """Exactly one label an image; a feature shows it, but is 0 in the share ``dark`` of the images."""
-    rng = np.random.default_rng(seed)
-    shown = rng.integers(0, len(SCENES), n)
-    labels = np.eye(len(SCENES), dtype=np.int64)[shown]
-    features = np.zeros((n, N_FEATURES))
-    features[:, : len(SCENES)] = labels * (rng.random(n) >= dark)[:, None]
-    return Scenes(features, labels)
+from tests.families.quick_runs import quick
+from tests.families.quick_runs import scenes as made_up
 
 
 def test_the_tree_is_that_of_networkx_and_the_information_that_of_entropies() -> None:
@@ -64,9 +56,10 @@ def test_a_node_sees_the_image_at_its_own_place_and_an_edge_its_pair() -> None:
 @pytest.mark.parametrize("name", scene.GRAPHS)
 def test_every_graph_learns_labels_that_can_be_seen(name: str) -> None:
     train, test = made_up(40, 2, dark=0.0), made_up(40, 3, dark=0.0)
-    found = scene.fit(scene.edges(name, train.labels), train, 30.0)
+    pairs = scene.edges(name, train.labels)
+    found = scene.fit(pairs, train, 30.0)
     assert found.solution.status is Status.OPTIMAL
-    np.testing.assert_array_equal(scene.predict(found, test), test.labels)
+    np.testing.assert_array_equal(scene.predict(found, pairs, test), test.labels)
 
 
 def test_more_edges_fit_better() -> None:
@@ -89,7 +82,7 @@ def test_predictions_are_the_best_labellings_written_out() -> None:
     )
     every = enumerate_pairwise(posed.features, posed.loss)
     scores = every.joint @ w
-    guessed = scene.predict(found, test)
+    guessed = scene.predict(found, pairs, test)
     for i in range(5):
         rows = np.flatnonzero(every.example == i)
         at = next(row for row in rows if np.array_equal(every.labels[row], guessed[i]))
@@ -106,10 +99,7 @@ def test_a_coupling_below_zero_excludes() -> None:
 
 
 @pytest.mark.slow
-def test_the_quick_run_says_what_it_left_out_and_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scene, "scene", lambda part: made_up(150, 7 if part == "train" else 8))
-    result = scene.run(quick=True)
+def test_the_first_row_is_no_label_at_all() -> None:
+    result = quick("scene").result
     assert result.column("graph") == ["none of the six", *scene.GRAPHS]
     assert result.column("not exact")[0] == 1.0
-    assert any(note.startswith("quick: 120 training images") for note in result.notes)
-    assert len(result.figures) == 2

@@ -11,25 +11,8 @@ from convexstruct.families.structured_svm.experiments import snakes
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.marginals.pairwise_enumeration import enumerate_pairwise
 from convexstruct.tolerances import HIGH, ROUNDING
-
-
-def made_up(n: int, seed: int, height: int = 3, width: int = 5) -> Snakes:
-    """Straight snakes of ``width`` cells, head left: each lies in one row and says "right"; the last cell says "up"."""
-    rng = np.random.default_rng(seed)
-    colours, labels = np.zeros((n, height, width), dtype=np.int64), np.zeros((n, height, width), dtype=np.int64)
-    row = rng.integers(0, height, n)
-    colours[np.arange(n), row] = 2
-    colours[np.arange(n), row, -1] = 1
-    labels[np.arange(n), row] = np.arange(1, width + 1)
-    return Snakes(np.tile([height, width], (n, 1)), colours.ravel(), labels.ravel())
-
-
-def test_some_images_are_those_of_the_set() -> None:
-    images = made_up(6, 0)
-    chosen = snakes.some(images, np.array([4, 1]))
-    for i, j in enumerate((4, 1)):
-        for ours, theirs in zip(chosen.picture(i), images.picture(j)):
-            np.testing.assert_array_equal(ours, theirs)
+from tests.families.quick_runs import quick
+from tests.families.quick_runs import snakes as made_up
 
 
 @pytest.mark.parametrize("shape", [(3, 5), (4, 1), (1, 4)])
@@ -114,11 +97,8 @@ def test_what_is_proved_exact_is_the_best_labelling_written_out() -> None:
 
 
 @pytest.mark.slow
-def test_the_quick_run_says_what_it_left_out_and_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snakes, "snakes", lambda part: made_up(10, 9 if part == "train" else 10, 2, 4))
-    result = snakes.run(quick=True)
+def test_the_first_row_is_the_background_and_the_grid_is_relaxed() -> None:
+    result = quick("snakes").result
     assert result.column("model") == ["all background", *snakes.MODELS]
     assert result.column("inference") == [None, "exact", "exact", "relaxed"]
     assert result.column("test")[0] == 0.5
-    assert any(note.startswith("quick: 34 of the 40 training images") for note in result.notes)
-    assert len(result.figures) == 2

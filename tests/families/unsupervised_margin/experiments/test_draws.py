@@ -7,7 +7,12 @@ import pytest
 
 from convexstruct.datasets.real.protein import AMINO_ACIDS
 from convexstruct.families.unsupervised_margin.experiments.draws import SETTINGS, proteins, whole_chains
-from tests.families.unsupervised_margin.experiments.chains import _made_up_proteins  # noqa: F401
+from tests.families.quick_runs import READER, long_proteins
+
+
+@pytest.fixture
+def _made_up_proteins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(READER, long_proteins)
 
 
 @pytest.mark.parametrize("name", [name for name in SETTINGS if name.startswith("SYNTH")])

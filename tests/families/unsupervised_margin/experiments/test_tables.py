@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from convexstruct.datasets.real.sources import VARIABLE
-from convexstruct.families.unsupervised_margin.experiments import collapse_sdp, proposition2, table1, table2, table3
+from convexstruct.families.unsupervised_margin.experiments import collapse_sdp, table2, table3
 from convexstruct.families.unsupervised_margin.experiments.draws import SETTINGS
 from convexstruct.families.unsupervised_margin.experiments.errors import (
     EM_BEST,
@@ -23,7 +23,7 @@ from convexstruct.families.unsupervised_margin.experiments.errors import (
     rows_of,
 )
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
-from tests.families.unsupervised_margin.experiments.chains import _made_up_proteins  # noqa: F401
+from tests.families.quick_runs import quick, run
 
 
 def test_rows_hold_means_and_paired_standard_errors() -> None:
@@ -69,10 +69,9 @@ def test_the_sdps_labels_are_the_observed_symbols(name: str) -> None:
 
 @pytest.mark.slow
 def test_proposition_2_is_counted_and_the_guard_never_lets_the_loss_rise() -> None:
-    result = proposition2.run(quick=True)
+    result = quick("proposition2").result
     assert all(row[result.columns.index("problems")] == 4 for row in result.rows)
     assert "guarded, in 0" in result.notes[0]
-    assert any(note.startswith("quick: 9 of 10 draws") for note in result.notes)
     (figure,) = result.figures.values()
     plain, guarded = (line.get_ydata() for line in figure.axes[0].lines)
     assert np.max(np.diff(plain)) > 0.3
@@ -80,24 +79,21 @@ def test_proposition_2_is_counted_and_the_guard_never_lets_the_loss_rise() -> No
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("_made_up_proteins")
 def test_table_3_has_the_papers_sizes_and_its_numbers_beside_ours() -> None:
-    result = table3.run(quick=True)
+    result = quick("table3").result
     kinds = [row[1] for row in result.rows]
     published = result.rows[kinds.index("published")]
     assert dict(zip(result.columns, published))["ACDHMM"] == table3.PUBLISHED["20 x 2"]["ACDHMM"][0]
     errors = [float(cell) for cell in result.rows[0][2:] if cell is not None]
-    assert len(errors) == len(table3.METHODS)
+    assert len(errors) == len(result.columns) - 2
     assert all(0 <= each <= 67 for each in errors)
-    assert any(note.startswith("quick: 17 samples") for note in result.notes)
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("_made_up_proteins")
 def test_tables_1_and_2_agree_and_say_what_is_not_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    second = table2.run(quick=True)
+    second = quick("table2").result
     monkeypatch.setenv(VARIABLE, str(tmp_path))
-    first = table1.run(quick=True)
+    first = run("table1").result
     assert first.column("set") == second.column("set")
     for method in first.columns[1:]:
         assert first.column(method) == second.column(method)
@@ -105,13 +101,13 @@ def test_tables_1_and_2_agree_and_say_what_is_not_here(tmp_path: Path, monkeypat
     assert not any(note.startswith("PROT1 and PROT2 left out") for note in second.notes)
     for name in table2.QUICK_SETS:
         row = dict(zip(second.columns, second.rows[second.column("set").index(name)]))
-        assert all(0 <= float(row[method] or 0) <= 50 for method in table2.METHODS)
+        assert all(0 <= float(row[method] or 0) <= 50 for method in second.columns[2:])
         assert f"{name}, {SDP}" in second.published
 
 
 @pytest.mark.slow
 def test_the_sdp_collapses_its_bound_is_below_every_loss_and_c_and_d_go_to_uniform() -> None:
-    result = collapse_sdp.run(quick=True)
+    result = quick("collapse-sdp").result
     for row in result.rows:
         cells = dict(zip(result.columns, row))
         lower, value, of_labels = (float(cells[n] or 0) for n in ("lower bound", "SDP value", "loss of its labels"))
