@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from convexstruct.arrays import Point
-from convexstruct.core.certificates import Problem, certify, least_unit, relative_gap
+from convexstruct.core.certificates import Certificate, Problem, certify, least_unit, relative_gap
 from convexstruct.core.driver import OWN_GAP_SHARE
 from convexstruct.core.judgement import judged
 from convexstruct.core.registry import check_family
@@ -134,6 +134,10 @@ class ConstraintGeneration(ABC, Generic[P]):
         """Hook: the problem whose optimum the run finds, and by which its points are certified."""
         return self.problem
 
+    def certificate(self, floor: float) -> Certificate:
+        """Hook: the certificate of the best points, with the least divisor of its gap as `certify` takes it."""
+        return certify(self.certified(), self.point, self.witness(), floor)
+
     # -- one round -------------------------------------------------------------------------------------------------
 
     def step(self) -> Round:
@@ -211,7 +215,7 @@ class ConstraintGeneration(ABC, Generic[P]):
     def _solution(self, status: Status, wanted: Profile, least: float) -> Solution:
         """The best points so far with their certificate, as a run that ended with ``status`` returns them."""
         problem, witness, message = self.certified(), self.witness(), ""
-        certificate = certify(problem, self.point, witness, wanted.floor)
+        certificate = self.certificate(wanted.floor)
         if status in (Status.OPTIMAL, Status.STALLED):
             claimed = (self._lower, self._primal) if status is Status.OPTIMAL else None
             status, message = judged(problem, self.point, witness, certificate, wanted, claimed)

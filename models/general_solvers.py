@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
 
 from convexstruct.tolerances import REFERENCE_ACCURACY
 from convexstruct.validation.arguments import choice
@@ -36,13 +38,17 @@ def run(problem: cp.Problem, solver: str, settings: Mapping[str, Any]) -> None:
     """Solve as ``problem.solve`` does, and raise KeyboardInterrupt on Ctrl-C with SCS too.
 
     SCS catches Ctrl-C itself and reports it as its status, which CVXPY would turn into a failed solve. What SCS prints
-    ("Failure:interrupted") goes to standard error, so that it does not mix with the output of a command.
+    ("Failure:interrupted") goes to standard error, so that it does not mix with the output of a command. It refuses
+    problems without constraints: these get one that always holds, 0'x <= 1.
     """
     if solver != "SCS":
         problem.solve(solver=solver, **settings)
         return
     options = {name: value for name, value in settings.items() if name not in ("verbose", "warm_start")}
     data, chain, inverse = problem.get_problem_data(solver, solver_opts=options)
+    if not len(data["b"]):
+        data |= {"A": sp.csc_array((1, len(data["c"]))), "b": np.ones(1)}
+        data["dims"].nonneg = 1
     warm, verbose = settings.get("warm_start", True), settings.get("verbose", False)
     with contextlib.nullcontext() if verbose else contextlib.redirect_stdout(sys.stderr):
         answer = chain.solve_via_data(problem, data, warm, verbose, options)

@@ -215,6 +215,7 @@ class Certificate:
         return met(self.gap, self.infeasibility)
 
 
+@np.errstate(all="ignore")  # an overflow shows in the bounds
 def certify(problem: Problem, point: Any, dual_point: Point | None = None, floor: float = FLOOR) -> Certificate:
     """Bounds on the optimum of ``problem`` from a point and, if there is one, a dual point.
 
@@ -228,8 +229,8 @@ def certify(problem: Problem, point: Any, dual_point: Point | None = None, floor
     Raises
     ------
     ValueError
-        If the point or dual point has the wrong names or shapes. Values that are not finite are no error: they certify
-        nothing, and the bound is infinite.
+        If the point or dual point has the wrong names or shapes. Values that are not finite, or so large that sums
+        overflow, are no error: they certify nothing, and the bound is infinite.
     """
     check_problem(problem)
     above = _upper(problem, problem.as_point(point), dual_point)

@@ -20,6 +20,7 @@ the bounds are valid, but need not meet.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -29,6 +30,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Index, Labels, Vector
+from convexstruct.core.certificates import Certificate
 from convexstruct.core.registry import one_family
 from convexstruct.core.scale import Scale
 from convexstruct.families.structured_svm.problem import StructuredSVM
@@ -163,6 +165,14 @@ class ConstraintGeneration(LabellingCuts[StructuredSVM]):
             return self.problem
         most = float(np.max(self._multipliers.sum(axis=0) / self.weights))
         return replace(self.problem, scale=Scale(self.problem.lam, max(self.problem.scale.C, most)))
+
+    def certificate(self, floor: float) -> Certificate:
+        """Without slack and before a w that separates the data is found, there is no upper bound: P of the soft margin
+        at the w so far is none of the hard margin's optimum, which may be inf."""
+        found = super().certificate(floor)
+        if self.slack == "none" and not math.isfinite(self._primal):
+            return replace(found, primal=math.inf, gap=math.inf, claimed=math.inf)
+        return found
 
 
 def separating_factor(problem: StructuredSVM, hinge: Vector) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import pytest
 
@@ -19,7 +20,7 @@ def test_what_scs_prints_when_it_is_interrupted_is_no_output(capsys: pytest.Capt
         return {"info": {"status": "interrupted"}}
 
     chain = SimpleNamespace(solve_via_data=solve_via_data)
-    problem: Any = SimpleNamespace(get_problem_data=lambda *_, **__: ({}, chain, []))
+    problem: Any = SimpleNamespace(get_problem_data=lambda *_, **__: ({"b": np.ones(1)}, chain, []))
     with pytest.raises(KeyboardInterrupt):
         run(problem, "SCS", {})
     shown = capsys.readouterr()
@@ -39,3 +40,11 @@ def test_an_unknown_solver_is_refused_with_the_known_ones() -> None:
         installed("sks")
     with pytest.raises(ValueError, match=r"solver is an array of shape \(1000000000000,\)"):  # refused unread
         installed(np.broadcast_to(1.0, 10**12))
+
+
+@pytest.mark.parametrize("solver", ["CLARABEL", "SCS"])
+def test_a_problem_without_constraints_is_solved(solver: str) -> None:
+    x = cp.Variable(2)
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(x - np.array([1.0, 2.0]))))
+    run(problem, solver, {})
+    np.testing.assert_allclose(x.value, [1.0, 2.0], atol=1e-4)

@@ -213,12 +213,11 @@ class MarkovRandomField(LikelihoodField):
         return {"theta": theta.copy()}
 
     def dual(self, dual_point: Point) -> Rounded:
-        """D at the witness, and its allowance; -inf where the witness is not finite."""
+        """D at the witness, and its allowance; -inf where the witness is not finite, or scores might overflow."""
         name, value = self._read_dual(dual_point)
         with np.errstate(all="ignore"):
-            if not (
-                np.isfinite(value).all() and np.isfinite(self.factors.design @ value if name == "theta" else 0.0).all()
-            ):
+            scores = self.factors.design @ value if name == "theta" else np.zeros(1)
+            if not (np.isfinite(value).all() and float(np.abs(scores).sum()) < GREATEST):
                 return Rounded(-math.inf)
             z = self.gibbs(value) if name == "theta" else value
             found = distribution(self.polytope, z)

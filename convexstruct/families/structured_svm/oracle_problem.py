@@ -285,9 +285,9 @@ class OracleSVM(Unconstrained):
     def primal(self, point: Point) -> Rounded:
         """P(w) or an upper bound on it, with its allowance; inf where no upper bound is known."""
         w = point["w"]
-        if not np.isfinite(w).all():
-            return Rounded(math.inf)
         with np.errstate(all="ignore"):
+            if not math.isfinite(float(w @ w)):  # and so is P, whatever the oracle would answer
+                return Rounded(math.inf)
             found, away = self._violated(w)
             value = weighed(self.lam, self.ceiling, w, np.maximum(found.hinge, 0.0))
             if not (math.isfinite(value) and np.isfinite(away).all()):

@@ -84,7 +84,7 @@ class FeasibleSet:
                 continue
             if not np.isfinite(x).all():
                 return {f"{name} is not finite": np.inf}
-            even = 0.5 * (x + x.T)
+            even = 0.5 * x + 0.5 * x.T  # a sum of two may overflow
             found[f"{name} not symmetric"] = float(np.abs(x - x.T).max())
             found[f"diagonal of {name} not 1"] = float(np.abs(np.diagonal(x) - 1.0).max())
             found[f"entries of {name} below 0"] = max(0.0, -float(x.min()))
@@ -103,9 +103,9 @@ class FeasibleSet:
     def entrywise(self, point: Point) -> Point:
         """The point with what can be corrected without rounding: M symmetric, 0 <= M <= 1, diagonals 1, N symmetric,
         0 <= N <= M at both rows, N = M for siblings; N >= M + M - 1 up to the rounding of that sum."""
-        m = np.clip(0.5 * (point["M"] + point["M"].T), 0.0, 1.0)
+        m = np.clip(0.5 * point["M"] + 0.5 * point["M"].T, 0.0, 1.0)
         np.fill_diagonal(m, 1.0)
-        n = 0.5 * (point["N"] + point["N"].T)
+        n = 0.5 * point["N"] + 0.5 * point["N"].T
         if len(self.pairs):
             now, before = self.at_pairs(m)
             n = np.clip(n, np.maximum(now + before - 1.0, 0.0), np.minimum(now, before))
@@ -117,7 +117,7 @@ class FeasibleSet:
         what is semidefinite stays so, up to rounding."""
         found: dict[str, Matrix] = {}
         for name, (share, _) in zip("MN", self.shares):
-            x = 0.5 * (point[name] + point[name].T) - share
+            x = 0.5 * point[name] + 0.5 * point[name].T - share
             scale = np.sqrt((1.0 - share) / np.maximum(np.diagonal(x), share * (1.0 - share)))
             x = scale[:, None] * x * scale + share
             np.fill_diagonal(x, 1.0)

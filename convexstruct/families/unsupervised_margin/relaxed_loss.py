@@ -33,6 +33,9 @@ from convexstruct.rounding import UNIT, Rounded, gamma, summed
 from convexstruct.validation.arguments import mapping
 from convexstruct.validation.arrays import real
 
+#: Marginals of this size belong to no distribution, and sums of larger ones overflow.
+LARGEST = 1e100
+
 
 @dataclass(frozen=True, eq=False)
 class RelaxedLoss(Unconstrained):
@@ -90,11 +93,11 @@ class RelaxedLoss(Unconstrained):
         return self._value(float(theta) + square, theta.allowance + error)
 
     def dual(self, dual_point: Point) -> Rounded:
-        """The lower bound with its allowance; -inf where the witness is not finite."""
+        """The lower bound with its allowance; -inf where the witness is not finite, or so large that sums overflow."""
         shapes = {name: self._shapes[name] for name in ("mu", "nu")}
         read = mapping("dual_point", dual_point, shapes)
         mu, nu = (real(name, read[name], shape, finite=False, keep=False) for name, shape in shapes.items())
-        if not (np.isfinite(mu).all() and np.isfinite(nu).all()):
+        if not max(float(np.abs(each).max(initial=0.0)) for each in (mu, nu)) < LARGEST:
             return Rounded(-np.inf)
         problem, c = self.problem, self.given["C"]
         mu, nu, depth = self.distribution(mu, nu)
@@ -128,7 +131,7 @@ class RelaxedLoss(Unconstrained):
         gram = self.problem.gram
         value, spread = float(np.sum(mu * (of(gram) @ mu))), nu.sum(axis=0)
         size = float(np.sum(np.abs(mu) * (np.abs(gram) @ np.abs(mu)))) + float((np.abs(nu).sum(axis=0) ** 2).sum())
-        doubt = self.problem.kernel_error * float(np.abs(mu).max()) ** 2
+        doubt = self.problem.kernel_error * float(np.square(np.abs(mu).max()))
         operations = 2 * (self.problem.n_rows + self.problem.n_pairs) + 4 * self.problem.n_labels**2
         return 0.5 * (value + float(spread @ spread)), gamma(operations) * size + doubt
 

@@ -141,7 +141,8 @@ def sum_product(layout: Forest, node: Matrix, edge: Tensor) -> ForestSums:
     log_partition = log_sum_exp(tops, axis=1)
     if not np.isfinite(log_partition).all():
         k = int(np.flatnonzero(~np.isfinite(log_partition))[0])
-        raise ValueError(f"scores forbid every labelling of tree {k}, wanted at least one of finite score")
+        what = "forbid every labelling of" if np.isneginf(log_partition[k]) else "overflow on"
+        raise ValueError(f"scores {what} tree {k}, wanted at least one of finite score")
     posterior = np.empty_like(node)
     pairs = np.zeros((layout.n_edges, node.shape[1], node.shape[1]))
     posterior[layout.roots] = _conditional(tops[:, None, :])[:, 0]

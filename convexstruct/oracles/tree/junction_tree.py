@@ -73,7 +73,8 @@ def sum_product(tree: JunctionTree, factors: Sequence[Factor], n: int) -> TreeSu
     log_partition = messages[0][:, 0]
     if not np.isfinite(log_partition).all():
         k = int(np.flatnonzero(~np.isfinite(log_partition))[0])
-        raise ValueError(f"factors forbid every labelling of example {k}, wanted at least one of finite score")
+        what = "forbid every labelling of" if np.isneginf(log_partition[k]) else "overflow on"
+        raise ValueError(f"factors {what} example {k}, wanted at least one of finite score")
     conditionals = []
     for table, message in zip(tables, messages):
         conditional = np.exp(table - np.where(np.isfinite(message), message, 0.0)[:, :, None])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from convexstruct.core.certificates import certify
 from convexstruct.families.unsupervised_margin import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.relaxed_loss import RelaxedLoss
 
@@ -79,3 +80,14 @@ def test_what_is_not_finite_has_no_bound() -> None:
     point = of.trivial()[0]
     assert of.primal({**point, "mu": np.full_like(point["mu"], np.nan)}).upper == np.inf
     assert of.dual({"mu": np.full_like(point["mu"], np.inf), "nu": point["nu"]}).lower == -np.inf
+
+
+@pytest.mark.parametrize("name", ["mu", "nu", "b"])
+@pytest.mark.parametrize("size", [1e157, 1e308, -1e308])
+def test_a_point_whose_sums_overflow_is_no_error_and_bounds_nothing_wrongly(name: str, size: float) -> None:
+    of, rng = instance(1)
+    point = {each: array + size * (each == name) for each, array in of.trivial()[0].items()}
+    certificate = certify(of, point, {each: point[each] for each in ("mu", "nu")})
+    attained = float(value(of, *mixture(of, rng)))
+    assert attained <= certificate.primal
+    assert certificate.lower_bound <= certify(of, of.trivial()[0]).primal

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Index, Labels, Vector
+from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.evaluation import Evaluation
 from convexstruct.families.structured_svm.oracle_problem import OracleSVM
@@ -88,3 +89,15 @@ def starting_w(problem: StructuredSVM | OracleSVM, start: Solution | None) -> Ve
     if start is None:
         return np.zeros(problem.dimension)
     return problem.project(problem.as_point(start.point)["w"])
+
+
+def at_zero(problem: StructuredSVM) -> Iterate:
+    """The only iterate of a solver that cannot take a step: w = 0, and the labellings of the greatest losses, optimal
+    where all features are 0. Otherwise their squares overflow, which the message says."""
+    found = problem.most_violated(np.zeros(problem.dimension))
+    witness = {"labels": found.labels[None], "label_shares": np.ones((1, problem.n_examples))}
+    psi, loss = problem.aggregate(witness)
+    bound, message = problem.best_on_ray(psi, loss), ""
+    if not np.isfinite(psi @ psi):
+        bound, message = 0.0, f"the squares of the features overflow; {problem.rounding_reason({}, None)}"
+    return Iterate({"w": np.zeros(problem.dimension)}, witness, found.value, bound, 1, done=True, message=message)

@@ -17,6 +17,7 @@ accuracy and are then repaired, so (26) holds up to that accuracy. Needs chains,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -32,6 +33,7 @@ from convexstruct.core.options import positive, read_options
 from convexstruct.core.rounds import Clock
 from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
+from convexstruct.families.structured_svm.solvers.example_blocks import at_zero
 from convexstruct.graphs import chains
 from convexstruct.oracles.polytope.clique_tables import Tables, chain_tables
 from convexstruct.oracles.polytope.local_polytope import project_chains
@@ -59,7 +61,7 @@ class ExcessiveGap:
         read_options(self, accuracy=positive)
 
     def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
-        """One iterate a round.
+        """One iterate a round; one in all where the features are 0 or their squares overflow.
 
         Raises
         ------
@@ -70,7 +72,11 @@ class ExcessiveGap:
             raise ValueError("ExcessiveGap needs margin scaling and node losses; use ColumnGeneration")
         if not problem.features.is_chain:
             raise ValueError("ExcessiveGap needs examples that are chains; use ColumnGeneration")
-        return _Run(problem, self.accuracy).rounds()
+        run = _Run(problem, self.accuracy)
+        if 0.0 < run.L < math.inf:
+            yield from run.rounds()
+        else:  # there are no features, so that w = 0 is optimal; or their squares overflow, and so does every step
+            yield at_zero(problem)
 
 
 class _Run:

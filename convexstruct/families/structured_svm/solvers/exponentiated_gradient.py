@@ -40,7 +40,7 @@ from convexstruct.core.options import at_least, positive, read_options, seed
 from convexstruct.core.quasi_newton import SEARCH_TRIALS
 from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
-from convexstruct.families.structured_svm.solvers.example_blocks import ExampleBlock, example_blocks
+from convexstruct.families.structured_svm.solvers.example_blocks import ExampleBlock, at_zero, example_blocks
 from convexstruct.inference.exact import Sums
 from convexstruct.tolerances import ROUNDING
 
@@ -79,6 +79,9 @@ class ExponentiatedGradient:
         groups = [Group(block, theta, loss) for block in example_blocks(problem, size, rng)]
         for group in groups:
             group.eta *= self.step
+        if not all(group.eta > 0.0 for group in groups):
+            yield at_zero(problem)
+            return
         psi = np.sum([group.psi for group in groups], axis=0)
         calls = 1
         while True:

@@ -28,6 +28,7 @@ from convexstruct.families.structured_svm import (
     RelaxedMargin,
     Subgradient,
 )
+from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.tolerances import HIGH, LOW, ROUNDING
 from tests.families.structured_svm.solvers.references import holds, optimum, reference
 from tests.models.structured_svm.instances import DECOMPOSABLE, INSTANCES, svm
@@ -158,3 +159,25 @@ def test_one_label_leaves_nothing_to_learn(solver: type[Any]) -> None:
 def test_options_that_make_no_sense_are_refused(solver: type[Any], options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
         solver(**options)
+
+
+@pytest.mark.parametrize("solver", [*(solver for solver, *_ in [*EXACT, *SLOW]), ExcessiveGap()], ids=said)
+def test_without_features_the_optimum_is_the_greatest_loss(solver: Solver) -> None:
+    problem = StructuredSVM.read([np.zeros((1, 2))] * 3, [[0], [1], [1]], 2, C=2.0)
+    solution = solve(problem, solver, max_iterations=10)
+    assert solution.status is Status.OPTIMAL
+    holds(solution, 6.0)
+
+
+@pytest.mark.parametrize("length", [1, 3])
+@pytest.mark.parametrize("solver", [*(solver for solver, *_ in [*EXACT, *SLOW]), ExcessiveGap()], ids=said)
+def test_features_whose_squares_overflow_leave_the_bracket_of_w_0(solver: Solver, length: int) -> None:
+    rng = np.random.default_rng(0)
+    rows = [1e157 * rng.normal(size=(length, 2)) for _ in range(4)]
+    problem = StructuredSVM.read(rows, [np.arange(length) % 2, np.ones(length, int)] * 2, 2, C=1.0)
+    solution = solve(problem, solver, max_iterations=10)
+    assert not solution.status.solved
+    assert solution.lower_bound <= solution.primal <= 4.0 * length * (1 + ROUNDING)
+    assert solution.message
+    if type(solver) in (ColumnGeneration, ExcessiveGap, ExponentiatedGradient):
+        assert "features overflow; node feature" in solution.message

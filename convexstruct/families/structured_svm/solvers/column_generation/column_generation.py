@@ -250,6 +250,8 @@ def finish(
         message = ""
         if exhausted and inner > end:
             message = f"rounding ends the quadratic program over the labellings found at a gap of {inner:.1e}"
+            if not np.isfinite(inner):
+                message = "products of the features overflow"
             if isinstance(problem, StructuredSVM):
                 message += f"; {problem.rounding_reason({}, None)}"
         yield Iterate({"w": w}, witness, found.value, solved.bound, calls, done=exhausted, message=message)

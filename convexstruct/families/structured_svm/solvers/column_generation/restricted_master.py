@@ -228,7 +228,7 @@ def _solved(
         if bound > best.bound:
             best = replace(best, alpha=alpha, bound=bound)
         best = replace(best, steps=best.steps + 1)
-        if best.primal - best.bound <= tolerance:
+        if best.primal - best.bound <= tolerance or not complement > 0:  # products may underflow
             break
         by, size = _Newton(columns, ceiling, lam, start, bounded, at).corrected()
         moved = moved or size >= LEAST_STEP or slack >= mean

@@ -84,8 +84,10 @@ class Temper:
             nonlocal bound, at
             deadline.check()
             theta = self.theta + w / tau
-            node = features.node_scores(theta) + new_loss * costs
-            sums = problem.oracle.sums(node, features.edge_scores(theta), c)
+            node, edge = features.node_scores(theta) + new_loss * costs, features.edge_scores(theta)
+            if not (np.isfinite(node.sum()) and np.isfinite(edge.sum())):
+                return np.inf, np.zeros(len(w))  # the step is too long: scores overflow
+            sums = problem.oracle.sums(node, edge, c)
             psi = problem.truth_joint - features.adjoint(sums.node, sums.edge)
             if self.smooth:
                 value = problem.best_on_ray(psi, float((sums.node * costs).sum()))
@@ -101,6 +103,9 @@ class Temper:
             objective, self.w, jac=True, method="L-BFGS-B", bounds=box,
             options={"maxiter": self._steps, "ftol": 0.0, "gtol": 0.0},
         )  # fmt: skip
+        if not np.isfinite(found.x).all():  # no step is short enough: the squares of features overflow
+            self.finished = True
+            return
         self.w = problem.project(found.x)
         self.theta, self.loss = self.theta + self.w / tau, new_loss
         self.tau *= self.schedule.shrink
