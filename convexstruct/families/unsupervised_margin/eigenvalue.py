@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import scipy.linalg
 
 from convexstruct.arrays import Matrix
 from convexstruct.rounding import OUTWARD, TINY, UNIT, gamma
@@ -37,7 +36,7 @@ def least_eigenvalue(matrix: Matrix, error: float = 0.0) -> float:
             return -error
         diagonal = np.diagonal(matrix)
         relative = gamma(n + 1) / (1.0 - gamma(n + 1))
-        computed = float(scipy.linalg.eigvalsh(matrix, subset_by_index=[0, 0], check_finite=False)[0])
+        computed = float(np.linalg.eigvalsh(matrix)[0])
         step = 2.0 * relative * (float(np.abs(diagonal).sum()) + n * abs(computed)) + n * UNIT * size
         for _ in range(TRIALS):
             shift = computed - step
@@ -46,8 +45,8 @@ def least_eigenvalue(matrix: Matrix, error: float = 0.0) -> float:
             np.fill_diagonal(moved, lifted)
             if (lifted > 0).all():
                 try:
-                    scipy.linalg.cholesky(moved, lower=True, overwrite_a=True, check_finite=False)
-                except scipy.linalg.LinAlgError:
+                    np.linalg.cholesky(moved)
+                except np.linalg.LinAlgError:
                     pass
                 else:
                     trace = float(lifted.sum()) * OUTWARD

@@ -23,8 +23,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
+from scipy.linalg import lapack
 
 from convexstruct import deadline
 from convexstruct.arrays import Index, Matrix, Vector
@@ -71,7 +71,7 @@ class InteriorPoint:
                 point, witness = of.point(x), of.witness(*(cone.z for cone in cones))
                 bounds = problem.primal(point).upper, problem.dual(witness).lower
                 yield Iterate(point, witness, *bounds, step, message=f"{step} steps, mu {mu:.1e}")
-        except scipy.linalg.LinAlgError:  # the border is nearer than rounding can tell
+        except np.linalg.LinAlgError:  # the border is nearer than rounding can tell
             return
 
     def _cones(self, problem: UnsupervisedMargin, of: FreeEntries) -> list[_Cone]:
@@ -166,9 +166,10 @@ class _Semidefinite:
     def __init__(self, s: Matrix, rows: Index, columns: Index, places: Index, mu: float) -> None:
         order = np.argsort(places)  # a triangle of the curvature is then one of Newton's matrix
         self.rows, self.columns, self.places = rows[order], columns[order], places[order]
-        self.s, self.ds, self.second = s, np.zeros_like(s), np.zeros_like(s)
-        self._factor()
-        self.z, self.dz = mu * self.inverse, self.second
+        self.s, self.ds, self.dz = s, np.zeros_like(s), np.zeros_like(s)
+        half = _inverse_factor(s)
+        self.z = mu * (half.T @ half)
+        self.move(0.0, 0.0)
 
     def add_curvature(self, newton: Matrix) -> None:
         """tr(A_v S^-1 A_w Z) for v >= w, where A_v = e_i e_j' + e_j e_i' for the entry (i, j) at place v."""
@@ -197,31 +198,29 @@ class _Semidefinite:
 
     def falls(self) -> tuple[float, float]:
         """The least t for which t S + dS is semidefinite, and the least for which t Z + dZ is."""
-        return _fall(self.low, self.ds), _fall(_cholesky(self.z), self.dz)
+        return _fall(self.half, self.ds), _fall(self.dual_half, self.dz)
 
     def move(self, primal: float, dual: float) -> None:
         self.s, self.z = self.s + primal * self.ds, self.z + dual * self.dz
-        self._factor()
-        self.second = np.zeros_like(self.s)
-
-    def _factor(self) -> None:
-        self.low = _cholesky(self.s)
-        self.inverse = scipy.linalg.cho_solve((self.low, True), np.eye(len(self.s)), check_finite=False)
+        self.half, self.dual_half = _inverse_factor(self.s), _inverse_factor(self.z)
+        self.inverse, self.second = self.half.T @ self.half, np.zeros_like(self.s)
 
 
 _Cone = _Orthant | _Semidefinite
 
 
-def _cholesky(matrix: Matrix) -> Matrix:
-    """The lower factor; LinAlgError where the matrix is not definite."""
-    return np.asarray(scipy.linalg.cholesky(matrix, lower=True, check_finite=False))
+def _inverse_factor(matrix: Matrix) -> Matrix:
+    """H lower triangular with H ``matrix`` H' = I; LinAlgError where the matrix is not definite."""
+    low, failed = lapack.dpotrf(matrix, lower=True, clean=True)
+    half, singular = lapack.dtrtri(low, lower=True)
+    if failed or singular:
+        raise np.linalg.LinAlgError
+    return np.asarray(half)
 
 
-def _fall(low: Matrix, change: Matrix) -> float:
-    """The least t for which t L L' + ``change`` is semidefinite."""
-    half = scipy.linalg.solve_triangular(low, change, lower=True, check_finite=False)
-    whole = scipy.linalg.solve_triangular(low, half.T, lower=True, check_finite=False)
-    return -float(np.linalg.eigvalsh(_even(whole))[0])
+def _fall(half: Matrix, change: Matrix) -> float:
+    """The least t for which t X + ``change`` is semidefinite; ``half`` is X's `_inverse_factor`."""
+    return -float(np.linalg.eigvalsh(_even(half @ change @ half.T))[0])
 
 
 def _even(matrix: Matrix) -> Matrix:

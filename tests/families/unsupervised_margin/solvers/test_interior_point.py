@@ -36,6 +36,12 @@ def test_small_problems_are_solved_in_brackets_with_a_general_solver(number: int
     assert max(own.lower_bound, other.lower_bound) <= min(own.primal, other.primal) + slack
 
 
+@pytest.mark.parametrize("number", [53, 124, 128])
+def test_few_steps_suffice_because_mu_falls_only_once_the_multipliers_are_stationary(number: int) -> None:
+    """From mu/s alone, in thin bands far from stationary, these take 53 to 68."""
+    assert cs.solve(drawn(number), InteriorPoint()).iterations <= 40
+
+
 def tree(size: float = 1.0, n_labels: int = 2) -> UnsupervisedMargin:
     x = size * np.random.default_rng(0).normal(size=(7, 2))
     return UnsupervisedMargin.read([x[:5], x[5:]], n_labels, beta=1.0, label_balance=0.3, pair_balance=0.7, pairs=TREE)
