@@ -19,6 +19,7 @@ from convexstruct.estimators.examples import read_weights
 from convexstruct.estimators.tagger import Trained, solved, start_at
 from convexstruct.families.regularized_risk import RegularizedRisk
 from convexstruct.validation.arguments import choice, flag, number
+from convexstruct.validation.sparse import sparse
 
 LOSSES = ("auto", "binary", "multiclass", "multilabel", "ordinal")
 
@@ -110,11 +111,11 @@ class LinearRisk(ClassifierMixin, Trained):  # type: ignore[misc]  # scikit-lear
         return self._training(X, y, sample_weight)[0]
 
     def _training(self, X: Any, y: Any, sample_weight: Any) -> tuple[RegularizedRisk, str, NDArray[Any]]:
-        kind, C = choice("loss", self.loss, LOSSES), number("C", self.C, above=0)
+        kind, C, y = choice("loss", self.loss, LOSSES), number("C", self.C, above=0), _checked("y", y)
         intercept = flag("fit_intercept", self.fit_intercept)
         with np.errstate(invalid="ignore"):  # NaN is refused below, in a sentence
             several = y is not None and type_of_target(y, input_name="y") == "multilabel-indicator"
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, multi_output=several)
+        X, y = validate_data(self, _checked("X", X), y, accept_sparse="csr", dtype=np.float64, multi_output=several)
         check_classification_targets(y)
         if kind != "auto" and several != (kind == "multilabel"):
             came = "a table of 0 and 1" if several else "one class a row"
@@ -166,7 +167,7 @@ class LinearRisk(ClassifierMixin, Trained):  # type: ignore[misc]  # scikit-lear
             If X is malformed, or has other features than in training.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = validate_data(self, _checked("X", X), accept_sparse="csr", dtype=np.float64, reset=False)
         scores = np.asarray(safe_sparse_dot(X, self.coef_.T, dense_output=True)) + self.intercept_
         return scores[:, 0] if self.kind_ == "binary" else scores
 
@@ -180,6 +181,11 @@ class LinearRisk(ClassifierMixin, Trained):  # type: ignore[misc]  # scikit-lear
             return np.asarray(self.classes_[scores.argmax(axis=1)])
         above = (scores > 0).astype(np.intp)
         return np.asarray(self.classes_[above if self.kind_ == "binary" else above.sum(axis=1)])
+
+
+def _checked(name: str, value: Any) -> Any:
+    """``value``, a sparse matrix as a copy whose indices are checked: scikit-learn and SciPy do not check them."""
+    return sparse(name, value) if sp.issparse(value) else value
 
 
 def _widened(X: Any, intercept: bool) -> Any:

@@ -6,6 +6,7 @@ A shape that is wanted is a tuple of lengths, in which a word stands for any len
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -142,6 +143,16 @@ def real(
         raise sentence(f"{name} contains NaN or infinity, wanted finite {what}")
     bounded(name, array, positive=positive, least=least, what=what)
     return array
+
+
+def predictive(point: Mapping[str, Any], least: float = 0.0) -> Mapping[str, Any]:
+    """``point`` again, as a problem reads it; ValueError if an array of it has NaN or infinity, of which no prediction
+    follows. ``least`` is -inf where that stands for the logarithm of 0."""
+    for key, value in point.items():
+        if not np.isfinite(np.maximum(value, 0.0) if least == -np.inf else value).all():
+            more = ", or -infinity" if least == -np.inf else ""
+            raise sentence(f"point[{key!r}] contains NaN or infinity, wanted finite numbers{more}")
+    return point
 
 
 def bounded(

@@ -109,6 +109,21 @@ NEW: dict[str, tuple[Made, Any, list[tuple[int, ...]]]] = {
 REFUSED = {"BoxProjection", "MarginalProjection", "UnsupervisedMargin"}
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", NEW)
+def test_a_point_with_nan_or_infinity_predicts_nothing(name: str, value: float) -> None:
+    made, examples, _ = NEW[name]
+    problem = made()
+    for key, array in problem.trivial()[0].items():
+        spoiled = {k: np.array(v, dtype=float) for k, v in problem.trivial()[0].items()}
+        if array.size == 0 or (problem.family == "generative_margin" and value == -np.inf):  # the logarithm of 0
+            continue
+        spoiled[key].flat[-1] = value
+        for asked in (None, examples):
+            with pytest.raises(ValueError, match=rf"point\['{key}'\] contains NaN or infinity, wanted finite numbers"):
+                problem.predict(spoiled, asked)
+
+
 @pytest.mark.parametrize("name", NEW)
 def test_new_examples_come_without_labels(name: str) -> None:
     made, examples, shapes = NEW[name]

@@ -113,3 +113,29 @@ def test_grid_search_weights_of_0_and_warm_starts() -> None:
 def test_without_intercept_all_offsets_are_0() -> None:
     for y in (LEVELS > 0, NAMES):
         assert not LinearRisk(fit_intercept=False).fit(X, y).intercept_.any()
+
+
+def damaged(how: str, table: Any = X) -> Any:
+    """A CSR matrix whose arrays were changed after it was made; SciPy's and scikit-learn's code reads foreign memory
+    then."""
+    found = sp.csr_array(table)
+    if how == "index too large":
+        found.indices[0] = 10**8
+    elif how == "index below 0":
+        found.indices[0] = -(10**8)
+    elif how == "pointers that fall":
+        found.indptr[1] = 10**8
+    else:
+        found.indptr[-1] = 10**8
+    return found
+
+
+@pytest.mark.parametrize("how", ["index too large", "index below 0", "pointers that fall", "pointer beyond the end"])
+def test_a_damaged_sparse_matrix_is_refused_at_every_door(how: str) -> None:
+    model = LinearRisk().fit(X, NAMES)
+    for call in (model.predict, model.decision_function, lambda bad: model.score(bad, NAMES),
+                 lambda bad: LinearRisk().fit(bad, NAMES), lambda bad: LinearRisk().problem(bad, NAMES)):  # fmt: skip
+        with pytest.raises(ValueError, match="X is no valid sparse matrix"):
+            call(damaged(how))
+    with pytest.raises(ValueError, match="y is no valid sparse matrix"):
+        LinearRisk("multilabel").fit(X, damaged(how, TABLE))

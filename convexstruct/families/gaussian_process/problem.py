@@ -69,7 +69,7 @@ from convexstruct.oracles.chain.chain import sum_product, viterbi
 from convexstruct.oracles.chain.enclosure import backward, markov
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed
 from convexstruct.validation.arguments import mapping, number, sized, whole
-from convexstruct.validation.arrays import real
+from convexstruct.validation.arrays import predictive, real
 
 
 @dataclass(frozen=True)
@@ -417,7 +417,7 @@ class GaussianProcessSequences(Unconstrained):
 
     def _scores(self, point: Any, examples: Sequence[ArrayLike] | None) -> tuple[Chains, Matrix, Matrix]:
         """The sequences laid out, their node scores (P, S), packed, and the edge scores (S, S)."""
-        label, transition = self.split(self.as_point(point)["u"])
+        label, transition = self.split(predictive(self.as_point(point))["u"])
         edge = self.eta * transition
         if examples is None:
             return self.chains, (self.gram.matrix @ label)[self.packed_places], edge

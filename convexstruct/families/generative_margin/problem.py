@@ -63,7 +63,7 @@ from convexstruct.losses import Costs
 from convexstruct.rounding import Rounded
 from convexstruct.tolerances import DUAL_ROUNDING, SUM_TO_ONE
 from convexstruct.validation.arguments import described, listed, mapping, number, sentence
-from convexstruct.validation.arrays import real
+from convexstruct.validation.arrays import predictive, real
 
 #: If c is 0 in a whole column of `_ruled_out`, counts there are taken as equal to the truth's if their differences sum
 #: to at most this, in uses weighted by the examples' weights: the certificate corrects differences of this size.
@@ -369,7 +369,7 @@ class GenerativeMargin:
         ValueError
             If theta or an example does not fit the problem, or an example has nothing to predict.
         """
-        theta = self.as_point(point)["theta"]
+        theta = predictive(self.as_point(point), least=-np.inf)["theta"]
         features = self.features if examples is None else unlabelled(self.features, examples)
         labels = (self.oracle if examples is None else features).best(theta, 0.0)[1]
         return np.split(labels, np.flatnonzero(np.diff(features.examples.example)) + 1)

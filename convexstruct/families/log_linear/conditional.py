@@ -59,7 +59,7 @@ from convexstruct.oracles.chain import chain
 from convexstruct.rounding import GREATEST, TINY, UNIT, Rounded, gamma, summed
 from convexstruct.tolerances import DUAL_ROUNDING
 from convexstruct.validation.arguments import mapping, number
-from convexstruct.validation.arrays import raw
+from convexstruct.validation.arrays import predictive, raw
 
 #: The end of the message about a graph that is too wide for sums over its labellings.
 ADVICE = (
@@ -377,14 +377,14 @@ class ConditionalRandomField(Penalised):
             If the examples cannot be read, or have other labels or features.
         """
         other, oracle = self._others(examples)
-        return other.split_labels(oracle.best(*self.scores(self.as_point(point)["theta"], other)).labels)
+        return other.split_labels(oracle.best(*self.scores(predictive(self.as_point(point))["theta"], other)).labels)
 
     def posteriors(self, point: Any, examples: Any = None) -> list[Matrix]:
         """The probability of each label at each node (n_i, S), one array an example; arguments as in `predict`.
 
         The most probable labels of the nodes, unlike those of `predict`, make the least expected number of mistakes."""
         other, oracle = self._others(examples)
-        sums = oracle.sums(*self.scores(self.as_point(point)["theta"], other))
+        sums = oracle.sums(*self.scores(predictive(self.as_point(point))["theta"], other))
         return np.split(sums.node, other.node_start[1:-1])
 
     def log_likelihoods(self, point: Any, examples: Any = None, labels: Sequence[ArrayLike] | None = None) -> Vector:

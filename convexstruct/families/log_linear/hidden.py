@@ -52,7 +52,7 @@ from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.inference.shards import Shards, Workers, in_shards
 from convexstruct.rounding import GREATEST, TINY, UNIT, Rounded, gamma, summed
 from convexstruct.validation.arguments import mapping, sentence, sequence, whole
-from convexstruct.validation.arrays import flags, frozen, raw, wholes
+from convexstruct.validation.arrays import flags, frozen, predictive, raw, wholes
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,7 +340,7 @@ class HiddenField(Penalised):
 
     def completed(self, point: Any) -> list[Labels]:
         """The most probable labelling in each K_i, one array for each example or sample."""
-        theta = self.as_point(point)["theta"]
+        theta = predictive(self.as_point(point))["theta"]
         if isinstance(self.model, ConditionalRandomField):
             node, edge = self.model.scores(theta)
             found = self.model.oracle.best(np.where(self.known, node, -np.inf), edge)

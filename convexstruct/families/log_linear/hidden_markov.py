@@ -41,7 +41,7 @@ from convexstruct.inference.hidden_markov import HiddenMarkovModels, Observation
 from convexstruct.inference.shards import Shards, Workers, in_shards
 from convexstruct.rounding import FUNCTION, TINY, UNIT, Rounded, gamma, summed
 from convexstruct.validation.arguments import mapping, sentence, whole
-from convexstruct.validation.arrays import flags, real
+from convexstruct.validation.arrays import flags, predictive, real
 
 #: The tables of a point.
 TABLES = ("initial", "transition", "emission")
@@ -273,7 +273,7 @@ class HiddenMarkov:
         other = self.observed
         if examples is not None:
             other = Observations.read(examples, self.observed.n_symbols)
-        return other.chains.split(self.models(self.as_point(point)).decode(other)[0])
+        return other.chains.split(self.models(predictive(self.as_point(point))).decode(other)[0])
 
 
 def _even(allowed: Flags) -> Tensor:

@@ -25,6 +25,7 @@ from convexstruct.families.log_linear.penalty import Penalty, read_theta, unit_o
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.rounding import TINY, UNIT, Rounded, dot
+from convexstruct.validation.arrays import predictive
 
 
 class Penalised(Unconstrained):
@@ -77,7 +78,7 @@ class FactorField(Penalised):
     def predict(self, point: Any, examples: Any = None) -> list[Labels]:
         """The most probable completion of samples, -1 where a label is hidden; see
         `convexstruct.families.log_linear.completion.completed`. None: the most probable joint label."""
-        return completed(self.inference, self.as_point(point)["theta"], examples)
+        return completed(self.inference, predictive(self.as_point(point))["theta"], examples)
 
 
 class LikelihoodField(FactorField):

@@ -54,7 +54,7 @@ from convexstruct.families.regularized_risk.losses import PiecewiseLoss, read_fe
 from convexstruct.inference.shards import Shards, Workers, in_shards
 from convexstruct.rounding import Rounded
 from convexstruct.validation.arguments import flag, mapping, number, refuse
-from convexstruct.validation.arrays import real
+from convexstruct.validation.arrays import predictive, real
 
 
 class Plane(NamedTuple):
@@ -425,7 +425,7 @@ class RegularizedRisk(Unconstrained):
         ValueError
             If ``point`` has the wrong shape, or ``examples`` are no table of finite numbers with d columns.
         """
-        read, d = self.as_point(point), self.X.shape[1]
+        read, d = predictive(self.as_point(point)), self.X.shape[1]
         scores = self._scores(read["w"], self.X if examples is None else read_features("examples", examples, d))
         kind, classes = self.loss.kind, self.loss.classes
         if kind == "binary":

@@ -53,7 +53,7 @@ from convexstruct.inference.shards import Shards, Workers, in_shards, joined
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma, total
 from convexstruct.tolerances import DUAL_ROUNDING, ROUNDING
 from convexstruct.validation.arguments import flag, function, mapping, number, sentence, sequence
-from convexstruct.validation.arrays import real
+from convexstruct.validation.arrays import predictive, real
 
 #: By how much the labelling of an exact oracle may be worse than the best one, or an upper bound too low, relative to
 #: the terms of its value: the rounding of the oracle's own sums.
@@ -355,7 +355,7 @@ class OracleSVM(Unconstrained):
 
         examples : a list of inputs x; the problem's own by default.
         """
-        w = self.as_point(point)["w"].copy()
+        w = predictive(self.as_point(point))["w"].copy()
         w.setflags(write=False)
         own = [one.x for one in self.features.examples]
         xs = own if examples is None else sequence("examples", examples, "a list of inputs", least=1)

@@ -71,7 +71,7 @@ from convexstruct.memory import keep_freed_memory
 from convexstruct.rounding import Rounded
 from convexstruct.tolerances import DUAL_ROUNDING
 from convexstruct.validation.arguments import mapping, refuse, sequence, sized
-from convexstruct.validation.arrays import raw, real
+from convexstruct.validation.arrays import predictive, raw, real
 
 Scaling = Literal["margin", "slack"]
 
@@ -429,7 +429,7 @@ class StructuredSVM:
         ValueError
             If the examples cannot be read, have other labels or features, or do not suit the inference.
         """
-        w, features = self.as_point(point)["w"], self.features
+        w, features = predictive(self.as_point(point))["w"], self.features
         if examples is None:
             return features.split_labels(self.decode(w))
         other = read_others(examples, features, self.kernel)

@@ -50,7 +50,7 @@ from convexstruct.families.unsupervised_margin.rounding import gram_error, lower
 from convexstruct.features.graphs.gram import check_semidefinite, symmetric
 from convexstruct.rounding import Rounded
 from convexstruct.validation.arguments import mapping, number, refuse, sentence, sequence, sized, whole
-from convexstruct.validation.arrays import frozen, raw, real, wholes
+from convexstruct.validation.arrays import frozen, predictive, raw, real, wholes
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,7 +296,7 @@ class UnsupervisedMargin:
         """
         if examples is not None:
             refuse("examples", examples, "None: M says the labels of the problem's own rows alone")
-        labels = labels_from_gram(self.as_point(point)["M"], self.n_labels)
+        labels = labels_from_gram(predictive(self.as_point(point))["M"], self.n_labels)
         return np.split(labels, np.cumsum(self.lengths)[:-1])
 
     @cached_property
