@@ -19,8 +19,9 @@ is the Fenchel gap R(theta) + R*(Psi) - <theta, Psi>, which is |grad P|^2 / (2 l
 share is that of the truth. The mixture's entropy is bounded from below by the parts' entropies times their shares.
 
 **Without a penalty** Psi must be 0, which no computed Psi is: the lower bound then holds over all theta at which no
-single feature moves a score by more than `penalty.REACH_NATS` nats, and is at least 0. The optimum may not be attained:
-`runaway` looks for a direction along which P never rises.
+score of a node or an edge exceeds 1000 nats (`.basis`), and is at least 0. "gibbs_in_basis" (g, d) may stand in place
+of "gibbs": parameters u of the basis, whose scores are those of T u without its rounding. The optimum may not be
+attained: `runaway` looks for a direction along which P never rises.
 
 **Allowances**: that of P covers the rounding of the scores of labellings, 2 sum_i C omega_i gamma(n) [sum_v |x_v|'W +
 (edges)], and of every ln Z (`.entropy`); that of D covers the entropies and Psi (`convexstruct.inference.differences`).
@@ -43,9 +44,9 @@ from convexstruct import deadline
 from convexstruct.arrays import OPTIONAL, Flags, Index, Labels, Matrix, Point, Tensor, Vector
 from convexstruct.core.mixtures import Mixture, outside_simplex, read_mixture
 from convexstruct.core.scale import Scale
+from convexstruct.families.log_linear.basis import Basis, exact_scores, joined, pairwise_parts
 from convexstruct.families.log_linear.entropy import add_gibbs, largest_score, log_losses
 from convexstruct.families.log_linear.penalised import Penalised
-from convexstruct.families.log_linear.penalty import unit_of
 from convexstruct.families.log_linear.separable import never_falling, never_true, separates
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.forbidden import read_pairs
@@ -260,6 +261,10 @@ class ConditionalRandomField(Penalised):
         """The Gibbs distributions of theta as a dual point."""
         return {"gibbs": theta[None].copy(), "gibbs_shares": np.ones((1, self.n_examples))}
 
+    def witness_in_basis(self, u: Vector) -> Point:
+        name = "gibbs_in_basis" if self.basis.parts else "gibbs"
+        return {name: u[None].copy(), "gibbs_shares": np.ones((1, self.n_examples))}
+
     # -- primal --------------------------------------------------------------------------------------------------------
 
     def primal(self, point: Point) -> Rounded:
@@ -273,18 +278,18 @@ class ConditionalRandomField(Penalised):
             size = product(plain.node, reach[0]) + product(plain.edge, reach[1])
             if not size < GREATEST:
                 return Rounded(math.inf)
-            node, edge = self.scores(theta)
+            # the rounding of every labelling's score, and so of ln Z and of the truth's score
+            moved = [gamma(plain.longest + 4) * product(*each) for each in zip((rho.node, rho.edge), reach)]
+            node, edge = exact_scores(self.basis.parts, theta, *self.scores(theta), moved)
             apart, errors = log_losses(self.oracle, features, node, edge, self.forbidden)
             ceiling = self.ceiling
             loss = summed(ceiling * apart, float(ceiling @ errors) + len(ceiling) * TINY, 1)
-            # the rounding of every labelling's score, and so of ln Z and of the truth's score
-            moved = 2.0 * gamma(plain.longest + 4) * (product(rho.node, reach[0]) + product(rho.edge, reach[1]))
             lost = TINY * (float(reach[0].sum() + reach[1].sum()) + 1.0) * features.n_nodes * float(ceiling.max())
             penalty = self.penalty.value(theta)
             value = float(loss) + float(penalty)
             if not math.isfinite(value):
                 return Rounded(math.inf)
-            return Rounded.of(value, loss.allowance, moved, lost, penalty.allowance, UNIT * abs(value))
+            return Rounded.of(value, loss.allowance, 2.0 * sum(moved), lost, penalty.allowance, UNIT * abs(value))
 
     @cached_property
     def magnitudes(self) -> tuple[Magnitudes, Magnitudes]:
@@ -300,14 +305,17 @@ class ConditionalRandomField(Penalised):
         if self._infeasibility(mixture) > DUAL_ROUNDING:
             return Rounded(-math.inf)
         with np.errstate(all="ignore"):
-            entropy, psi, error = self.enclosed(mixture)
-            found = self.penalty.lower_bound(entropy, psi, error, unit=self.unit)
+            basis = self.basis
+            entropy, psi, error = basis.problem.enclosed(mixture)
+            found = (basis.reach or self.penalty).lower_bound(entropy, psi, error + basis.off)
         return found if found > 0 else Rounded(0.0)
 
-    @cached_property
-    def unit(self) -> Vector:
-        """The change of a parameter that moves the score of some node or edge by 1; 0 for a feature that is 0; (d,)."""
-        return unit_of(self.features.largest)
+    def in_basis(self) -> Basis:
+        """One basis of the node features for all labels, one of the edge features for all pairs of labels."""
+        own, parts, said = pairwise_parts(self.features, self.ceiling)
+        problem = replace(self, features=own)
+        vars(problem)["oracle"] = self.oracle
+        return joined(problem, parts, self.features.largest, said)
 
     def enclosed(self, mixture: Mixture) -> tuple[Rounded, Vector, Vector]:
         """(C sum_i omega_i H_i, Psi, a bound on Psi's error) of a mixture, its shares scaled to sum to at most 1."""
@@ -325,14 +333,14 @@ class ConditionalRandomField(Penalised):
             labels = row.astype(np.int64)
             first, second = labels[features.edges].T
             if self.forbidden is not None and share[features.edge_example[self.forbidden[first, second]]].any():
-                return Rounded(-math.inf), np.zeros(0), np.zeros(0)
+                return Rounded(-math.inf), np.zeros(self.dimension), np.zeros(self.dimension)
             mixed.add_labelling(labels, share)
         for theta, share in zip(mixture.gibbs, parts[1] * clear):
             deadline.check()
             if share.any():
                 node, edge = self.scores(theta)
                 if not largest_score(node, edge) * features.n_nodes < GREATEST:
-                    return Rounded(-math.inf), np.zeros(0), np.zeros(0)
+                    return Rounded(-math.inf), np.zeros(self.dimension), np.zeros(self.dimension)
                 entropies.append(add_gibbs(mixed, self.oracle, node, edge, share, self.forbidden))
         longest = int(features.lengths.max())
         mixed.relative += gamma(rows + longest + 2 * features.n_labels + 16)
@@ -346,13 +354,19 @@ class ConditionalRandomField(Penalised):
         return {"shares outside the simplex": self._infeasibility(self._read_dual(dual_point))}
 
     def _read_dual(self, dual_point: Point) -> Mixture:
-        given = dict(mapping("dual_point", dual_point, (), Mixture._fields))
+        given = dict(mapping("dual_point", dual_point, (), (*Mixture._fields, "gibbs_in_basis")))
+        mapped = bool(self.basis.parts) and "gibbs_in_basis" not in given
+        if "gibbs_in_basis" in given:
+            given["gibbs"] = given.pop("gibbs_in_basis")
         if "gibbs" in given:
             given.setdefault("gibbs_loss", np.zeros(raw("dual_point['gibbs']", given["gibbs"]).shape[:1]))
         cards = np.full(self.features.n_nodes, self.features.n_labels)
         mixture = read_mixture(given, self.n_examples, self.dimension, cards)
         if mixture.gibbs_loss.any():
             raise ValueError("dual_point['gibbs_loss'] is not 0, wanted 0: a likelihood has no loss of labellings")
+        if mapped:
+            found = [self.basis.coordinates(theta) for theta in mixture.gibbs]
+            mixture = mixture._replace(gibbs=np.reshape(found, mixture.gibbs.shape))
         return mixture
 
     @staticmethod
@@ -417,13 +431,16 @@ class ConditionalRandomField(Penalised):
     def runaway(self, theta: Vector | None = None) -> Vector | None:
         """A direction along which L never rises and falls without attaining its infimum, so that without a penalty the
         likelihood has no maximum; None where none was found. Minus the indicator of the features >= 0 that no truth
-        has, or theta where `separated`: both are proved. Or, to 1e-8, any where it is not large (`.separable`)."""
+        has, or theta where `separated`: both are proved. Or, to 1e-8, any where it is not large (`.separable`), looked
+        for in the basis of the features."""
         unseen = never_true(self.features, self.truth_joint, self.expectation(np.zeros(self.dimension))[1])
         if unseen.any():
             return np.where(unseen, -1.0, 0.0)
         if theta is not None and np.isfinite(theta).all() and self.separated(theta):
             return theta
-        return never_falling(self.features, self.oracle, self.scores)
+        problem = self.basis.problem
+        found = never_falling(problem.features, self.oracle, problem.scores)
+        return None if found is None else self.basis.theta(found)
 
     def separated(self, theta: Vector) -> bool:
         """Whether theta scores every truth above all other labellings, if there are any, by more than rounding."""

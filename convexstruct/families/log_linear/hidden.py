@@ -38,6 +38,7 @@ from numpy.typing import ArrayLike
 
 from convexstruct import deadline
 from convexstruct.arrays import OPTIONAL, Flags, Index, Labels, Point, Vector
+from convexstruct.families.log_linear.basis import Basis
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.entropy import largest, log_partitions
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
@@ -250,6 +251,15 @@ class HiddenField(Penalised):
         """The model's dual point of theta where all is observed; else empty, with the lower bound 0."""
         return self.model.witness(theta) if self.observed else {}
 
+    @cached_property
+    def basis(self) -> Basis:
+        """The basis of ``model``."""
+        own = self.model.basis
+        return replace(own, problem=replace(self, model=own.problem) if own.parts else self)
+
+    def witness_in_basis(self, u: Vector) -> Point:
+        return self.model.witness_in_basis(u) if self.observed else {}
+
     def majorant(self, theta: Vector) -> Majorant:
         """The convex upper bound on P that equals P at theta."""
         value, expected = self.clamped(theta)
@@ -379,9 +389,6 @@ class Majorant:
 
     def curvature(self, theta: Vector) -> Vector:
         return self.problem.curvature(theta)
-
-    def witness(self, theta: Vector) -> Point:
-        return {}
 
 
 def _n_labels(listed: Sequence[Any]) -> int:

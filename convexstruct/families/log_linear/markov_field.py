@@ -16,8 +16,8 @@ F mu,
 is a lower bound, with R* of `penalty`; it is exact at mu = p of the optimum. For lam = 0 and l1 > 0 mu is mixed with
 the truth until g is inside the box |g_j| <= l1. **Without a penalty** g must be 0, which no computed g is. So the
 clique tables of the witness are changed a little such that the moments are restored (`clique_entropy.restored`), and
-the bound is lowered by what the g that rounding leaves can contribute: it then holds over all theta with |theta_j| <=
-`penalty.REACH_NATS` / max |A_j|, where no single feature changes a score by more than 1000 nats.
+the bound is lowered by what the g that rounding leaves can contribute: it then holds over all theta at which no table
+of a factor has a score beyond 1000 nats (`.basis`).
 
 **Dual witness**: {"theta": (d,)}, the Gibbs distribution there, or {"cliques": (n,)}, clique tables as
 `FactorPolytope` lays them out. Both are read as conditionals from the root, so that either stands for some
@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -43,6 +43,7 @@ from numpy.typing import ArrayLike
 from convexstruct import deadline
 from convexstruct.arrays import ROUNDING_BOUND, Labels, Point, Vector
 from convexstruct.core.scale import Scale
+from convexstruct.families.log_linear.basis import Part
 from convexstruct.families.log_linear.clique_entropy import CliqueDistribution, distribution, restored
 from convexstruct.families.log_linear.existence import runaway, truth
 from convexstruct.families.log_linear.penalised import LikelihoodField, largest_scores
@@ -138,9 +139,7 @@ class MarkovRandomField(LikelihoodField):
             sums = real("moments", moments, (factors.dimension,), why="one mean a feature")
             off = 2 * UNIT * np.abs(sums)
         else:
-            sums = factors.moments(entries)
-            longest = int(np.diff(factors.design.tocsc().indptr).max(initial=0)) + n + 4
-            off = gamma(longest) * (abs(factors.design).T @ entries) + longest * TINY
+            sums, off = _sums(factors, entries, n)
         if read is None:
             z = truth(polytope, sums / mass)
             z = restored(polytope, distribution(polytope, z).z, sums / mass)
@@ -161,6 +160,23 @@ class MarkovRandomField(LikelihoodField):
     def moments(self) -> Vector:
         """s / M, the mean of each feature; shape (d,)."""
         return self.sums / self.mass
+
+    @property
+    def weight(self) -> float:
+        """2 C M for each factor."""
+        return 2.0 * self.scale.C * self.mass * len(self.factors.scopes)
+
+    def with_factors(self, factors: Factors, parts: list[Part]) -> MarkovRandomField:
+        if self.samples is not None:
+            sums, off = _sums(factors, factors.counts(self.samples, self.weights), len(self.samples))
+            return replace(self, factors=factors, sums=frozen(sums), off=frozen(off))
+        sums, off = self.sums.copy(), self.off.copy()
+        n = len(factors.scopes) + self.dimension + 8
+        for at, _, own, _, _, less in parts:
+            sizes = np.abs(self.sums[at]) + self.mass * len(factors.scopes) * self.factors.largest[at]
+            sums[at] = own.change.T @ (self.sums[at] - self.mass * less)
+            off[at] = np.abs(own.change).T @ (self.off[at] + gamma(n) * sizes) * (1 + gamma(n))
+        return replace(self, factors=factors, sums=frozen(sums), off=frozen(off))
 
     @cached_property
     def polytope(self) -> FactorPolytope:
@@ -212,6 +228,9 @@ class MarkovRandomField(LikelihoodField):
         """The Gibbs distribution of theta as a dual point."""
         return {"theta": theta.copy()}
 
+    def witness_in_basis(self, u: Vector) -> Point:
+        return {"cliques": self.basis.problem.gibbs(u)} if self.basis.parts else self.witness(u)
+
     def dual(self, dual_point: Point) -> Rounded:
         """D at the witness, and its allowance; -inf where the witness is not finite, or scores might overflow."""
         name, value = self._read_dual(dual_point)
@@ -220,14 +239,14 @@ class MarkovRandomField(LikelihoodField):
             if not (np.isfinite(value).all() and float(np.abs(scores).sum()) < GREATEST):
                 return Rounded(-math.inf)
             z = self.gibbs(value) if name == "theta" else value
-            found = distribution(self.polytope, z)
+            found, own = distribution(self.polytope, z), self.basis.problem
             if self.penalty == Penalty():
-                found = distribution(self.polytope, restored(self.polytope, found.z, self.moments))
-            g, error = self._apart(found)
+                found = distribution(self.polytope, restored(own.polytope, found.z, own.moments))
+            g, error = own._apart(found)
             weight = self.scale.C * self.mass
             entropy = weight * found.entropy
             rounded = Rounded.of(entropy, weight * found.entropy.allowance, 4 * UNIT * entropy)
-            return self.penalty.lower_bound(rounded, g, error, unit=self.unit)
+            return (self.basis.reach or self.penalty).lower_bound(rounded, g, error + self.basis.off)
 
     def _apart(self, found: CliqueDistribution) -> tuple[Vector, Vector]:
         """g = C (s - M F mu) and a bound on its error; both (d,)."""
@@ -272,7 +291,16 @@ class MarkovRandomField(LikelihoodField):
         support = self.polytope.support
         if self.samples is not None and (self.polytope.of_samples(self.samples, self.weights) > 0)[support].all():
             return None  # every joint label that a clique may have occurs: the moments are inside
-        return runaway(self.polytope, self.inference, self.moments)
+        own = self.basis.problem
+        found = runaway(own.polytope, own.inference, own.moments)
+        return None if found is None else self.basis.theta(found)
+
+
+def _sums(factors: Factors, entries: Vector, n: int) -> tuple[Vector, Vector]:
+    """s and bounds on its error, from counts of the tables' entries (T,), sums of ``n`` terms each."""
+    longest = int(np.diff(factors.design.tocsc().indptr).max(initial=0)) + n + 4
+    off = gamma(longest) * (abs(factors.design).T @ entries) + longest * TINY
+    return factors.moments(entries), off
 
 
 def _read_counts(factors: Factors, counts: Any, n_scopes: int) -> tuple[Vector, float]:

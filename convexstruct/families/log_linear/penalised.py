@@ -12,16 +12,19 @@ with ln Z exact (`MarkovRandomField`), bounded or approximated (`ApproximateFiel
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from convexstruct.arrays import Labels, Point, Vector
 from convexstruct.core.certificates import Unconstrained
 from convexstruct.core.scale import Scale
+from convexstruct.families.log_linear.basis import Basis, Part, joined, shared_entries, span, too_many
 from convexstruct.families.log_linear.completion import completed
-from convexstruct.families.log_linear.penalty import Penalty, read_theta, unit_of
+from convexstruct.families.log_linear.penalty import Penalty, read_theta
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.rounding import TINY, UNIT, Rounded, dot
@@ -46,6 +49,18 @@ class Penalised(Unconstrained):
     def penalty(self) -> Penalty:
         return Penalty(self.scale.lam, self.l1)
 
+    @cached_property
+    def basis(self) -> Basis:
+        """Without a penalty: the problem in the parameters that its bounds are stated in. With one, as it is."""
+        return self.in_basis() if self.penalty == Penalty() else Basis(self)
+
+    def in_basis(self) -> Basis:
+        raise NotImplementedError
+
+    def witness_in_basis(self, u: Vector) -> Point:
+        """The distributions at parameters u of the basis as a dual point."""
+        return self.basis.problem.witness(u)  # type: ignore[no-any-return]
+
     def as_point(self, value: Any) -> Point:
         """theta, as `read_theta` reads it."""
         return read_theta(value, self.dimension)
@@ -61,6 +76,17 @@ class FactorField(Penalised):
 
     factors: Factors
 
+    if TYPE_CHECKING:
+
+        @property
+        def weight(self) -> float:
+            """The sum over all entries of all tables of |truth less expected share|, at most."""
+            ...
+
+        def with_factors(self, factors: Factors, parts: list[Part]) -> FactorField:
+            """The same problem with the features of ``parts`` replaced by their bases."""
+            ...
+
     @property
     def dimension(self) -> int:
         return self.factors.dimension
@@ -70,10 +96,22 @@ class FactorField(Penalised):
         """The exact oracle; where it is used, ValueError if the graph is too wide."""
         return FactorInference(self.factors)
 
-    @cached_property
-    def unit(self) -> Vector:
-        """1 / max |A_j|, the change of theta_j that moves some score by 1; 0 for a feature that is 0; shape (d,)."""
-        return unit_of(self.factors.largest)
+    def in_basis(self) -> Basis:
+        """A basis for each set of features that share entries of tables."""
+        factors, parts, pieces, said = self.factors, [], [], ""
+        kept = np.ones(self.dimension)
+        for columns, rows, D, low, less in shared_entries(factors):
+            if (own := span(D, low)) is None:
+                said = too_many(len(columns), len(rows))
+                continue
+            parts.append(Part(columns, D, own, False, self.weight, less))
+            kept[columns] = 0.0
+            at = np.repeat(rows, len(columns)), np.tile(columns, len(rows))
+            pieces.append(sp.coo_array((own.features.ravel(), at), shape=factors.design.shape))
+        if not parts:
+            return joined(self, [], factors.largest, said)
+        design = sp.csr_array(sum(pieces, factors.design @ sp.diags_array(kept)))
+        return joined(self.with_factors(replace(factors, design=design), parts), parts, factors.largest, said)
 
     def predict(self, point: Any, examples: Any = None) -> list[Labels]:
         """The most probable completion of samples, -1 where a label is hidden; see

@@ -24,13 +24,10 @@ from typing import Any
 import numpy as np
 
 from convexstruct.arrays import Point, Vector
-from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed
+from convexstruct.rounding import TINY, UNIT, Rounded, summed
 from convexstruct.validation.arguments import mapping, number
 from convexstruct.validation.arrays import real
 
-#: Without a penalty: how far a single feature may move a score, in nats, at the theta that the lower bound holds for.
-#: Probabilities below e^-745 are 0 in double precision.
-REACH_NATS = 1000.0
 #: Halvings of the interval in which the best share t of a dual point lies: its end is known to 1e-12 then.
 HALVINGS = 40
 
@@ -117,16 +114,13 @@ class Penalty:
         g: Vector,
         error: Vector | float = 0.0,
         least: float = 0.0,
-        unit: Vector | None = None,
     ) -> Rounded:
         """max over t of t H + (1 - t) least - R*(t g) with its allowance, where the exact g is within ``error`` of the
         computed one, entry by entry; -inf where ``entropy`` or g is not finite.
 
         least : a lower bound on the entropy of the truth where the truth is a distribution; 0 for a single labelling.
-        unit (d,) : where it is given, the bound without a penalty is that of `lower_bound_in_reach`.
+        Without a penalty g must be 0, which no computed g is: see `Reach.lower_bound` of `basis`.
         """
-        if unit is not None and self == Penalty():
-            return self.lower_bound_in_reach(entropy, g, error, unit)
         outer = np.abs(g) + error
         outer *= 1.0 + 8 * UNIT
         if not (math.isfinite(entropy) and math.isfinite(float(outer.sum()))):
@@ -140,33 +134,9 @@ class Penalty:
         moved = max(most - inner, 0.0) + most.allowance + inner.allowance
         return Rounded.of(value, t * entropy.allowance, moved, rounding, 4 * TINY)
 
-    @staticmethod
-    def lower_bound_in_reach(entropy: Rounded, g: Vector, error: Vector | float, unit: Vector) -> Rounded:
-        """H - sum_j `REACH_NATS` unit_j |g_j| with its allowance: without a penalty a lower bound over all theta with
-        |theta_j| <= `REACH_NATS` unit_j, where <g, theta> is at most that sum. A bound over all theta needs g = 0,
-        which no computed g is.
-
-        entropy, g, error : as in `lower_bound`. unit (d,) : the change of a parameter that moves some score by 1; 0 for
-        a feature that is 0.
-        """
-        if not math.isfinite(entropy):
-            return Rounded(-math.inf)
-        box = REACH_NATS * unit
-        paid = float(box @ np.abs(g))
-        doubt = float((box * error).sum()) * (1.0 + gamma(len(g) + 4)) + gamma(len(g) + 4) * paid
-        value = float(entropy) - paid
-        if not (math.isfinite(value) and math.isfinite(doubt)):
-            return Rounded(-math.inf)
-        return Rounded.of(value, entropy.allowance, doubt, 2 * UNIT * (abs(float(entropy)) + paid))
-
 
 def read_theta(value: Any, dimension: int) -> Point:
     """The point {"theta": (d,)}, read from an array (d,) or a mapping with "theta"."""
     if isinstance(value, Mapping):
         value = mapping("point", value, {"theta"})["theta"]
     return {"theta": real("theta", value, (dimension,), finite=False, keep=False)}
-
-
-def unit_of(largest: Vector) -> Vector:
-    """The ``unit`` of `Penalty.lower_bound_in_reach` (d,) from the most that each parameter, at 1, moves a score."""
-    return np.where(largest > 0, 1.0 / np.where(largest > 0, largest, 1.0), 0.0)

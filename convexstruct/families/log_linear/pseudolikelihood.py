@@ -21,8 +21,8 @@ the sum over v leaves them out.
 At the optimum p_g is the model's conditional. Every other p gives a lower bound too, and so does each mixture with the
 empirical conditionals n_g / N_g, at which the argument of R* is 0. For lam = 0 such a mixture keeps D finite, and
 before it Newton steps move p until no entry of the argument exceeds l1 by more than rounding. **Without a penalty** the
-argument that rounding leaves is subtracted as in `MarkovRandomField`, and the lower bound holds over all theta with
-|theta_j| <= `REACH_NATS` / max |A_j|.
+argument that rounding leaves is paid for as in `MarkovRandomField`, and the lower bound holds over all theta at which
+no table of a factor has a score beyond 1000 nats (`.basis`).
 
 **Dual witness.** {"conditionals": (R,)}: p, one number a group and label. Negative numbers are set to 0, and each group
 is divided by its sum (uniform where that is 0).
@@ -48,6 +48,7 @@ from numpy.typing import ArrayLike
 from convexstruct import deadline
 from convexstruct.arrays import OPTIONAL, Index, Labels, Point, Vector
 from convexstruct.core.scale import Scale
+from convexstruct.families.log_linear.basis import Part
 from convexstruct.families.log_linear.existence import rising
 from convexstruct.families.log_linear.penalised import FactorField
 from convexstruct.families.log_linear.penalty import Penalty
@@ -196,6 +197,14 @@ class PseudoLikelihood(FactorField):
         return in_shards(self.workers, sizes, some)
 
     @property
+    def weight(self) -> float:
+        """2 sum_g N_g for each factor that a variable may have."""
+        return 2.0 * float(self.groups.totals.sum()) * int((self.factors.strides != 0).sum(axis=0).max(initial=0))
+
+    def with_factors(self, factors: Factors, parts: list[Part]) -> PseudoLikelihood:
+        return replace(self, factors=factors)
+
+    @property
     def trivial_value(self) -> float:
         """P(0) = sum_g N_g ln(labels of its variable); 1 where every variable has one label."""
         return float(self.groups.totals @ np.log(np.diff(self.groups.start))) or 1.0
@@ -300,19 +309,22 @@ class PseudoLikelihood(FactorField):
         are far from distributions."""
         if max(self.dual_residuals(dual_point).values()) > DUAL_ROUNDING:
             return Rounded(-math.inf)
-        groups = self.groups
+        own = self.basis.problem
+        groups = own.groups
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             p = self._normalised(self._read_dual(dual_point))
             if self.penalty.lam == 0.0:
-                p = self._restored(p)
+                p = own._restored(p)
             totals = np.repeat(groups.totals, np.diff(groups.start))
             mass = np.asarray(groups.sizes.T @ (groups.counts + totals * p))
             terms = np.bincount(groups.features.indices).max(initial=0) + groups.width + np.diff(groups.start).max() + 8
             error = (gamma(int(terms)) + self._counting) * mass + len(p) * TINY
             empirical = self.entropy(self._normalised(groups.counts))
-            entropy, g = self.entropy(p), -self.missing(p)
-            found = self.penalty.lower_bound(entropy, g, error, empirical.lower, unit=self.unit)
-            return found if self.penalty != Penalty() or found.lower > empirical.lower else empirical
+            entropy, g = self.entropy(p), -own.missing(p)
+            if (reach := self.basis.reach) is None:
+                return self.penalty.lower_bound(entropy, g, error, empirical.lower)
+            found = reach.lower_bound(entropy, g, error + self.basis.off)
+            return found if found.lower > empirical.lower else empirical
 
     def _restored(self, p: Vector) -> Vector:
         """Conditionals near p whose g is within l1 of 0 up to rounding: p (1 + s - its mean under p), s = K u, with u
@@ -366,9 +378,10 @@ class PseudoLikelihood(FactorField):
         """
         if self.penalty != Penalty():
             return None
-        seen, rows = np.flatnonzero(self.groups.counts > 0), self._differences()
+        seen, rows = np.flatnonzero(self.groups.counts > 0), self.basis.problem._differences()
         unseen = np.flatnonzero(self.groups.counts == 0)
-        return rising(-rows[unseen], rows[seen]) if len(unseen) else None
+        found = rising(-rows[unseen], rows[seen]) if len(unseen) else None
+        return None if found is None else self.basis.theta(found)
 
     def _differences(self) -> sp.csr_array:
         """k_g(l) - k_g(the first label that occurs) for every row."""

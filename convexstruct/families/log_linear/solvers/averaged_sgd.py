@@ -50,23 +50,23 @@ class AveragedSGD:
             raise sentence(
                 f"problem has l1 = {problem.penalty.l1:g}, wanted 0: AveragedSGD is for smooth penalties, use LBFGS"
             )
-        rng, theta = np.random.default_rng(self.seed), first(problem, start)
-        yield report(problem, Here.at(problem, theta), 1)
+        rng, theta, own = np.random.default_rng(self.seed), first(problem, start), problem.basis.problem
+        yield report(problem, Here.at(own, theta), 1)
         order = rng.permutation(problem.n_examples)
-        batches = [problem.some(some) for some in _cut(order, self.batch)]
-        gamma = _first_step(problem, batches, theta)
+        batches = [own.some(some) for some in _cut(order, self.batch)]
+        gamma = _first_step(own, batches, theta)
         mean, taken, t = theta, 0, 0
         for passes in range(1, self.passes + 1):
             if passes & (passes - 1) == 0:
                 mean, taken = np.zeros_like(theta), 0
             for at in rng.permutation(len(batches)):
                 deadline.check()
-                theta = _step(problem, batches[at], theta, gamma * (1.0 + problem.penalty.lam * gamma * t) ** -0.75)
+                theta = _step(own, batches[at], theta, gamma * (1.0 + problem.penalty.lam * gamma * t) ** -0.75)
                 t, taken = t + 1, taken + 1
                 mean = mean + (theta - mean) / taken
             done = passes == self.passes
             said = f"after {passes} passes, the limit of AveragedSGD(passes={passes})" if done else ""
-            yield report(problem, Here.at(problem, mean), 1 + 2 * passes, done=done, message=said)
+            yield report(problem, Here.at(own, mean), 1 + 2 * passes, done=done, message=said)
 
 
 def _cut(order: Index, size: int) -> list[Index]:

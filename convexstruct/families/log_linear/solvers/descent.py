@@ -19,6 +19,7 @@ from convexstruct.arrays import Point, Vector
 from convexstruct.core.certificates import least_unit
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Solution
+from convexstruct.families.log_linear.basis import REACH_NATS, Basis, Reach
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.existence import no_maximum
 from convexstruct.families.log_linear.hidden import HiddenField
@@ -27,6 +28,7 @@ from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
 from convexstruct.families.log_linear.separable import never_true
 from convexstruct.rounding import Rounded
+from convexstruct.tolerances import ROUNDING
 
 #: The message where the likelihood of a conditional random field has no maximum.
 RISES = "the likelihood has no maximum: problem.runaway(theta) is a direction along which it rises for ever"
@@ -35,8 +37,8 @@ RISES = "the likelihood has no maximum: problem.runaway(theta) is a direction al
 BOUNDED_BELOW = 1e-2
 
 
-class LogLinear(Protocol):
-    """The methods that the descent solvers need of a log-linear model."""
+class Smooth(Protocol):
+    """L and R, as L-BFGS needs them."""
 
     @property
     def penalty(self) -> Penalty: ...
@@ -52,15 +54,26 @@ class LogLinear(Protocol):
         """An approximate diagonal of the Hessian of L; (d,), at least 0."""
         ...
 
-    def witness(self, theta: Vector) -> Point:
-        """The Gibbs distributions of theta as a dual point."""
+
+class LogLinear(Smooth, Protocol):
+    """What the descent solvers need of a log-linear model besides."""
+
+    def primal(self, point: Point) -> Rounded: ...
+
+    @property
+    def basis(self) -> Basis: ...
+
+    def witness_in_basis(self, u: Vector) -> Point:
+        """The Gibbs distributions at parameters u of the basis as a dual point."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Here:
-    """The problem's values at a point. loss : L(theta). data : its gradient. value : P(theta). gradient : P's
-    subgradient of least norm."""
+    """The problem's values at a point; for `report`, those of the problem in its basis.
+
+    loss : L(theta). data : its gradient. value : P(theta). gradient : P's subgradient of least norm.
+    """
 
     theta: Vector
     loss: float
@@ -69,37 +82,39 @@ class Here:
     gradient: Vector
 
     @classmethod
-    def at(cls, problem: LogLinear, theta: Vector) -> Here:
+    def at(cls, problem: Smooth, theta: Vector) -> Here:
         loss, data = problem.value_and_gradient(theta)
         penalty = problem.penalty
         return cls(theta, loss, data, loss + float(penalty.value(theta)), penalty.gradient(theta, data))
 
-    def lower_bound(self, penalty: Penalty, unit: Vector | None = None) -> float:
+    def lower_bound(self, penalty: Penalty, reach: Reach | None = None) -> float:
         """D at the Gibbs distributions of theta, mixed with the truth where the penalty has |theta|_1 or no L2 part;
-        without a penalty, `Penalty.lower_bound_in_reach` if ``unit`` is given."""
+        without a penalty, `Reach.lower_bound` if ``reach`` is given."""
         if penalty.lam and not penalty.l1:
             return self.value - 0.5 * float(self.gradient @ self.gradient) / penalty.lam
         entropy = Rounded(self.loss - float(self.theta @ self.data))
-        return float(penalty.lower_bound(entropy, self.data, unit=unit))
+        return float((reach or penalty).lower_bound(entropy, self.data))
 
 
 def first(problem: LogLinear, start: Solution | None) -> Vector:
-    """theta of the start, 0 by default."""
-    return np.zeros(problem.dimension) if start is None else np.array(start.point["theta"], dtype=np.float64)
+    """The start in the basis of the problem, 0 by default."""
+    if start is None:
+        return np.zeros(problem.dimension)
+    return problem.basis.coordinates(np.array(start.point["theta"], dtype=np.float64))
 
 
 def starts(
     problem: LogLinear, start: Solution | None, restarts: int, spread: float, seed: int
 ) -> Iterator[tuple[bool, Vector]]:
-    """(whether it is the last, theta) of each start: `first` where P is convex. With hidden labels P is not, and theta
-    = 0 is stationary wherever they may be permuted: ``restarts`` normal draws of standard deviation ``spread``, in
-    place of the first of which ``start`` may be given."""
+    """(whether it is the last, its parameters in the basis) of each start: `first` where P is convex. With hidden
+    labels P is not, and theta = 0 is stationary wherever they may be permuted: ``restarts`` normal draws of standard
+    deviation ``spread``, in place of the first of which ``start`` may be given."""
     if not isinstance(judged(problem), HiddenField):
         yield True, first(problem, start)
         return
     rng = np.random.default_rng(seed)
     for k in range(restarts):
-        theta = spread * rng.normal(size=problem.dimension)
+        theta = problem.basis.coordinates(spread * rng.normal(size=problem.dimension))
         yield k + 1 == restarts, theta if k or start is None else first(problem, start)
 
 
@@ -109,23 +124,27 @@ def judged(problem: LogLinear) -> LogLinear:
 
 
 def report(problem: LogLinear, here: Here, calls: int, done: bool = False, message: str = "") -> Iterate:
-    """The iterate of a point. Where hidden labels leave the lower bound 0, and the value is so near 0 that its rounding
-    decides about the gap, the certificate's upper bound stands for the value."""
-    theta, value, penalty, model = here.theta, here.value, problem.penalty, judged(problem)
+    """The iterate of a point in the basis. Where hidden labels leave the lower bound 0, and the value is so near 0 that
+    its rounding decides about the gap, the certificate's upper bound stands for the value."""
+    theta, value, penalty, model = problem.basis.theta(here.theta), here.value, problem.penalty, judged(problem)
+    if problem.basis.lost(theta) > ROUNDING * abs(value):  # theta is not what descent found
+        value = float(problem.primal({"theta": theta}))
     if isinstance(model, HiddenField):
         bound = 0.0
         if value < least_unit(model):
             value = model.primal({"theta": theta}).upper
     elif isinstance(model, ConditionalRandomField):
-        bound = here.lower_bound(penalty, model.unit)
-    elif isinstance(model, MarkovRandomField | PseudoLikelihood) and penalty == Penalty():
+        bound = here.lower_bound(penalty, model.basis.reach)
+    elif isinstance(model, MarkovRandomField | PseudoLikelihood) and (reach := model.basis.reach):
         # by how much restoring the moments lowers the bound, to first order; the bound is computed if that is little
-        missing = float((np.abs(theta) + model.unit) @ np.abs(here.data))
+        missing = float(np.abs(here.theta) @ np.abs(here.data) + reach.length @ reach.norms(here.data) / REACH_NATS)
         near = missing <= BOUNDED_BELOW * max(abs(value), least_unit(model))
-        bound = float(model.dual(model.witness(theta))) if near else -math.inf
+        bound = float(model.dual(model.witness_in_basis(here.theta))) if near else -math.inf
     else:
         bound = here.lower_bound(penalty)
-    return Iterate({"theta": theta}, lambda: problem.witness(theta), value, bound, calls, done=done, message=message)
+    message = "; ".join(filter(None, (message, problem.basis.said)))
+    witness = lambda: problem.witness_in_basis(here.theta)  # noqa: E731
+    return Iterate({"theta": theta}, witness, value, bound, calls, done=done, message=message)
 
 
 def separated(problem: LogLinear, here: Here) -> str:
@@ -135,7 +154,7 @@ def separated(problem: LogLinear, here: Here) -> str:
     if not isinstance(model, ConditionalRandomField) or model.penalty != Penalty():
         return ""
     probable = here.value < math.log(2.0) * float(model.ceiling.min())
-    return RISES if probable and model.separated(here.theta) else ""
+    return RISES if probable and model.basis.problem.separated(here.theta) else ""
 
 
 def warning(problem: LogLinear, here: Here | None = None) -> str:
@@ -143,8 +162,8 @@ def warning(problem: LogLinear, here: Here | None = None) -> str:
     does not show at the first point that it has none."""
     model = judged(problem)
     if isinstance(model, ConditionalRandomField) and here is not None and model.penalty == Penalty():
-        truth = model.truth_joint
-        return RISES if never_true(model.features, truth, here.data + truth).any() else ""
+        truth, anywhere = model.truth_joint, model.expectation(np.zeros(model.dimension))[1]
+        return RISES if never_true(model.features, truth, anywhere).any() else ""
     if not isinstance(model, MarkovRandomField | PseudoLikelihood):
         return ""
     direction = model.runaway()
@@ -156,14 +175,14 @@ def ended(problem: LogLinear, here: Here, why: str) -> str:
     and a maximum."""
     model = judged(problem)
     if isinstance(model, HiddenField):
-        residual = model.stationarity(here.theta)
+        residual = model.stationarity(model.basis.theta(here.theta))
         return (
             f"stationary up to {residual:.1e} of the largest expected feature; P is not convex, and nothing is claimed "
             "of other points"
         )
     if not isinstance(model, ConditionalRandomField):
         return f"{why}: rounding"
-    if model.penalty == Penalty() and model.runaway(here.theta) is not None:
+    if model.penalty == Penalty() and model.runaway(model.basis.theta(here.theta)) is not None:
         return RISES
     reason = model.rounding_reason({}, None)
     return f"{why}: rounding" + (f"; {reason}" if reason else "")

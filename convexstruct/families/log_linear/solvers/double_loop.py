@@ -28,6 +28,7 @@ from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, read_options
 from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.approximate_field import ApproximateField, finite_tables
+from convexstruct.families.log_linear.basis import Basis
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.solvers.lbfgs import LBFGS
 from convexstruct.oracles.loopy.belief_propagation import DAMPING, ROUNDS, Beliefs, factor_graph, propagate
@@ -123,7 +124,11 @@ class _Approximate:
         beliefs = self._beliefs(theta).entries[0]
         return self.field.scale.C * self.field.mass * self.field.factors.variances(beliefs)
 
-    def witness(self, theta: Vector) -> Point:
+    @property
+    def basis(self) -> Basis:
+        return Basis(self)
+
+    def witness_in_basis(self, u: Vector) -> Point:
         """Empty: the approximation has no dual points."""
         return {}
 

@@ -42,11 +42,11 @@ class ExpectationMaximisation:
 
     def iterate(self, problem: HiddenField, start: Solution | None = None) -> Iterator[Iterate]:
         """Yield the point after each M step; ``start`` gives the first, and the others are drawn."""
-        calls = 0
+        calls, own = 0, problem.basis.problem
         for last, theta in starts(problem, start, self.restarts, self.spread, self.seed):
-            here, patience = Here.at(problem, theta), Patience(HIDDEN_PATIENCE, least_unit(problem))
+            here, patience = Here.at(own, theta), Patience(HIDDEN_PATIENCE, least_unit(problem))
             while not patience.ended(here.value, 0.0):
-                bound = problem.majorant(here.theta)
+                bound = own.majorant(here.theta)
                 there = Here.at(bound, here.theta)
                 wanted = GRADIENT_FALL * float(np.abs(there.gradient).max(initial=0.0))
                 calls += 2
@@ -54,7 +54,7 @@ class ExpectationMaximisation:
                     calls += tries
                     if float(np.abs(there.gradient).max(initial=0.0)) <= wanted:
                         break
-                here = Here.at(problem, there.theta)
+                here = Here.at(own, there.theta)
                 yield report(problem, here, calls)
             why = ended(problem, here, "no step decreases P any further")
             yield report(problem, here, calls, done=last, message=why)

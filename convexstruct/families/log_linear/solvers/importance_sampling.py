@@ -29,7 +29,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct import deadline
-from convexstruct.arrays import Labels, Point, Vector
+from convexstruct.arrays import Labels, Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, read_options, seed
 from convexstruct.core.solution import Solution
@@ -206,7 +206,3 @@ class Sampled:
         squares = np.asarray(self.features.power(2).T @ weights)
         spread = squares - np.asarray(self.features.T @ weights) ** 2
         return np.asarray(self.problem.scale.C * self.problem.mass * np.maximum(spread, 0.0))
-
-    def witness(self, theta: Vector) -> Point:
-        """Empty: the estimate has no dual points."""
-        return {}

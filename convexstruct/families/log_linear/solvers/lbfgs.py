@@ -44,7 +44,7 @@ from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
 from convexstruct.families.log_linear.solvers.descent import (
     Here,
-    LogLinear,
+    Smooth,
     ended,
     judged,
     report,
@@ -94,9 +94,9 @@ class LBFGS:
         """Yield each point with its bounds; ``start`` gives the first."""
         rounds, calls = HIDDEN_PATIENCE if isinstance(judged(problem), HiddenField) else PATIENCE, 0
         for last, theta in starts(problem, start, self.restarts, self.spread, self.seed):
-            begin, patience = Here.at(problem, theta), Patience(rounds, least_unit(problem))
+            begin, patience = Here.at(problem.basis.problem, theta), Patience(rounds, least_unit(problem))
             message, why = warning(problem, begin), "no step decreases P any further"
-            for here, tried in chain([(begin, 1)], points(problem, begin, self.memory, self.metric)):
+            for here, tried in chain([(begin, 1)], points(problem.basis.problem, begin, self.memory, self.metric)):
                 calls += tried
                 message = message or separated(problem, here)
                 said = report(problem, here, calls, message=message)
@@ -107,7 +107,7 @@ class LBFGS:
             yield replace(said, done=last, message=message or ended(problem, here, why))
 
 
-def points(problem: LogLinear, here: Here, memory: int, kind: str = "diagonal") -> Iterator[tuple[Here, int]]:
+def points(problem: Smooth, here: Here, memory: int, kind: str = "diagonal") -> Iterator[tuple[Here, int]]:
     """The points of L-BFGS after ``here`` in the metric ``kind``, and the evaluations that each took; ends where no
     step decreases P, not even after the pairs are dropped."""
     pairs = Pairs(memory, problem.dimension, single=problem.dimension >= SINGLE_FROM)
@@ -131,7 +131,7 @@ def points(problem: LogLinear, here: Here, memory: int, kind: str = "diagonal") 
         yield here, tried
 
 
-def descent(problem: LogLinear, here: Here, memory: int = LBFGS.memory) -> Iterator[tuple[Here, int]]:
+def descent(problem: Smooth, here: Here, memory: int = LBFGS.memory) -> Iterator[tuple[Here, int]]:
     """`points` as long as P does not rise by rounding: for the inner problem of another solver, which has no gap."""
     for there, tried in points(problem, here, memory):
         if there.value > here.value:
@@ -143,7 +143,7 @@ def descent(problem: LogLinear, here: Here, memory: int = LBFGS.memory) -> Itera
 class Metric:
     """H_0. kind : "scalar" or "diagonal"."""
 
-    def __init__(self, problem: LogLinear, kind: str) -> None:
+    def __init__(self, problem: Smooth, kind: str) -> None:
         self.problem, self.kind = problem, kind
         self.inverse: Vector | float = 1.0
         self._least = np.zeros(problem.dimension)
@@ -184,7 +184,7 @@ def coherent(features: PairwiseFeatures) -> bool:
         return bool(np.linalg.norm(v) > COHERENT_EIGENVALUE)
 
 
-def search(problem: LogLinear, here: Here, direction: Vector) -> tuple[Here | None, int]:
+def search(problem: Smooth, here: Here, direction: Vector) -> tuple[Here | None, int]:
     """The point that `wolfe_search` finds along ``direction``, or None; and the number of points tried."""
 
     def at(length: float) -> tuple[Here, float]:
@@ -194,7 +194,7 @@ def search(problem: LogLinear, here: Here, direction: Vector) -> tuple[Here | No
     return wolfe_search(at, here.value, float(here.gradient @ direction), VALUE_ROUNDING * max(1.0, abs(here.value)))
 
 
-def orthant_search(problem: LogLinear, here: Here, direction: Vector) -> tuple[Here | None, int]:
+def orthant_search(problem: Smooth, here: Here, direction: Vector) -> tuple[Here | None, int]:
     """The first of the steps 1, 1/2, 1/4, .. along ``direction`` inside the orthant that decreases P, or None; and how
     many were tried."""
     direction = np.where(direction * here.gradient < 0.0, direction, 0.0)
