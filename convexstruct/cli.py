@@ -206,7 +206,11 @@ def _print(result: Result, as_json: bool) -> None:
 def _console() -> Console:
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
+    class Ours(Console):
+        def on_broken_pipe(self) -> None:
+            raise  # rich would end the process; whoever prints goes on without
+
+    return Ours(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
 
 
 # -- list --------------------------------------------------------------------------------------------------------------
@@ -256,7 +260,7 @@ def verify(given: argparse.Namespace) -> Result:
             decided=rows,
         )
     if outcome.interrupted and not outcome.rows:
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt(ending.code)
     code = ending.code if outcome.interrupted else 0 if outcome.ok else 1
     if rows is not None and rows.trouble is not None:
         code = _unprinted(rows.trouble)
@@ -357,12 +361,9 @@ def reproduce(given: argparse.Namespace) -> Result:
             ending.check()
             steps(done, total, name)
 
-        try:
-            with Steps(given.command) as steps, one_a_core(given.quick) as executor, spread_over(executor):
-                found = experiment.run(quick=given.quick, seed=given.seed, progress=next_step)
-            ending.check()
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(ending.code) from None
+        with Steps(given.command) as steps, one_a_core(given.quick) as executor, spread_over(executor):
+            found = experiment.run(quick=given.quick, seed=given.seed, progress=next_step)
+        ending.check()
     return Result(0, found.as_json(), experiment_page(experiment, found))
 
 

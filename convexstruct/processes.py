@@ -39,12 +39,12 @@ class Ending:
 
     def _end(self, number: int, frame: object) -> NoReturn:
         self.code, self._over = 128 + number, True
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt(self.code)
 
     def check(self) -> None:
-        """Raise KeyboardInterrupt if a signal has come."""
+        """Raise KeyboardInterrupt, with the exit status, if a signal has come."""
         if self._over:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(self.code)
 
 
 @contextmanager

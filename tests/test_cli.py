@@ -200,25 +200,25 @@ def test_nothing_is_left_where_the_work_fails_after_the_report_was_checked(run: 
     assert not list(Path().iterdir())
 
 
-def test_an_interrupt_before_the_first_row_writes_nothing_and_says_so(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*arguments: Any, **options: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(runner, "built_in", interrupted)
-    code, out, err = run("verify", "--report", "page.html")
-    assert (code, out) == (130, "")
-    assert "interrupted" in err
-    assert not list(Path().iterdir())
-
-
 @pytest.fixture
 def interruptible() -> Iterator[None]:
     """Commands started by a test take SIGINT even where the tests run in the background, which makes them ignore it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("where", ["built_in", "profile"])  # of the first case, and before it
+def test_a_signal_before_the_first_row_writes_nothing_and_says_so(
+    ending: signal.Signals, where: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, where, lambda *arguments, **options: os.kill(os.getpid(), ending))
+    code, out, err = run("verify", "--report", "page.html")
+    assert (code, out) == (128 + ending, "")
+    assert "interrupted" in err
+    assert not list(Path().iterdir())
 
 
 @pytest.mark.slow
