@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from convexstruct.arrays import Point
 from convexstruct.core.certificates import Problem
 from convexstruct.core.iterate import Solver
@@ -26,6 +28,21 @@ class Instance:
     problem: Problem
     optimum: float | None = None
     point: Point | None = None
+
+
+#: seed -> instance.
+Make = Callable[[int], Instance]
+
+
+def seeded(number: int, make: Callable[..., Any], *arguments: Any, **data: Any) -> Make:
+    """seed -> the instance, or the problem, that ``make(rng, *arguments, **data)`` draws; rng is the generator of
+    [number, seed]."""
+
+    def of_seed(seed: int) -> Instance:
+        made = make(np.random.default_rng([number, seed]), *arguments, **data)
+        return made if isinstance(made, Instance) else Instance(made)
+
+    return of_seed
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +77,7 @@ class Case:
     system: str
     equations: str
     purpose: str
-    make: Callable[[int], Instance]
+    make: Make
     formulation: str
     formulation_solver: str = "CLARABEL"
     accuracy: float = HIGH.gap

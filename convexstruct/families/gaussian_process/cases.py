@@ -15,14 +15,14 @@ is optimal, and the optimum is N L ln S.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import permutations
 from typing import Any
 
 import numpy as np
 
-from convexstruct.core.cases import Case, Instance
+from convexstruct.core.cases import Case, Instance, Make
 from convexstruct.datasets.generated.ring import EASY, ring
 from convexstruct.families.gaussian_process.kernels import one_hot_windows
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
@@ -31,9 +31,6 @@ from convexstruct.oracles.chain.chain import sum_product
 from convexstruct.oracles.enumeration import labellings
 
 GPS = "Gaussian process sequence labelling"
-
-#: seed -> instance.
-Make = Callable[[int], Instance]
 
 
 # -- built backwards ---------------------------------------------------------------------------------------------------

@@ -14,21 +14,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import networkx as nx
 import numpy as np
 
 from convexstruct.arrays import Labels, Vector
-from convexstruct.core.cases import Case, Instance
+from convexstruct.core.cases import Case, Instance, Make, seeded
 from convexstruct.datasets.generated.ring import EASY, ring
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 
 HMM = "discriminative training of a hidden Markov model"
 NETWORK = "discriminative training of a Bayesian network"
 
-#: seed -> instance.
-Make = Callable[[int], Instance]
+
+def sequences(
+    rng: np.random.Generator, lengths: Sequence[int], n_states: int, n_symbols: int
+) -> tuple[list[Labels], list[Labels]]:
+    """Symbols and states that agree more often than chance: symbol = state mod n_symbols, two times in three."""
+    states = [rng.integers(0, n_states, size=length) for length in lengths]
+    noise = [rng.integers(0, n_symbols, size=length) for length in lengths]
+    symbols = [np.where(rng.random(len(s)) < 2 / 3, s % n_symbols, other) for s, other in zip(states, noise)]
+    return symbols, states
+
+
+def row(
+    number: int, lengths: Sequence[int], n_states: int, n_symbols: int,
+    then: Callable[..., Any] = lambda problem, rng: problem, **options: Any,
+) -> Make:  # fmt: skip
+    """A hidden Markov model as a row of data. then : what the problem is handed to, (problem, rng)."""
+
+    def make(rng: np.random.Generator) -> Any:
+        symbols, states = sequences(rng, lengths, n_states, n_symbols)
+        return then(GenerativeMargin.hmm(symbols, states, n_states, n_symbols, **options), rng)
+
+    return seeded(number, make)
 
 
 # -- built backwards ---------------------------------------------------------------------------------------------------
@@ -51,12 +72,14 @@ def plant(problem: GenerativeMargin, theta: Vector, labellings: Sequence[Labels]
     return Instance(planted, planted.primal({"theta": theta}), {"theta": theta})
 
 
-def planted_hmm(seed: int) -> Instance:
-    """A random model, six sequences of unequal lengths."""
-    rng = np.random.default_rng([1, seed])
-    lengths = (1, 4, 5, 7, 8, 8)
-    symbols, states = sequences(rng, lengths, 3, 4)
-    problem = GenerativeMargin.hmm(symbols, states, 3, 4, eta=1.0)
+def near_the_data(problem: GenerativeMargin, rng: np.random.Generator) -> Vector:
+    """theta of a model near the smoothed frequencies, so that few decisions are wrong and eta may be large."""
+    raw = np.log(problem.truth_counts + 0.5) + rng.normal(scale=0.1, size=problem.dimension)
+    return np.asarray(raw - problem.layout.block_logsumexp(raw)[problem.layout.block_of])
+
+
+def plant_near(problem: GenerativeMargin, rng: np.random.Generator) -> Instance:
+    """theta* near the data, and one best labelling there."""
     theta = near_the_data(problem, rng)
     return plant(problem, theta, [problem.oracle.best(theta, 1.0)[1]])
 
@@ -76,16 +99,6 @@ def planted_kink(seed: int) -> Instance:
     free = np.isin(best, (1, 2)) & ~np.isin(problem.examples.truth, (1, 2))
     spread = [np.where(free & (rng.random(best.size) < 0.5), 3 - best, best) for _ in range(8)]
     return plant(problem, theta, [best, *spread])
-
-
-def planted_network(seed: int) -> Instance:
-    """A network with a hidden pair, and theta* at random."""
-    rng = np.random.default_rng([3, seed])
-    graph = diamond()
-    assignments = rng.integers(0, [graph.nodes[node]["states"] for node in graph], size=(8, len(graph)))
-    problem = GenerativeMargin.network(graph, assignments, ["class", "left"], eta=1.0)
-    theta = near_the_data(problem, rng)
-    return plant(problem, theta, [problem.oracle.best(theta, 1.0)[1]])
 
 
 def planted_missing_mass(seed: int) -> Instance:
@@ -121,35 +134,24 @@ def at_the_optimum(instance: Instance) -> dict[str, Any]:
     return {"gamma": 0.5, "centre": instance.point["theta"]}
 
 
-def near_the_data(problem: GenerativeMargin, rng: np.random.Generator) -> Vector:
-    """theta of a model near the smoothed frequencies, so that few decisions are wrong and eta may be large."""
-    raw = np.log(problem.truth_counts + 0.5) + rng.normal(scale=0.1, size=problem.dimension)
-    return np.asarray(raw - problem.layout.block_logsumexp(raw)[problem.layout.block_of])
+#: A random model, six sequences of unequal lengths.
+planted_hmm = row(1, (1, 4, 5, 7, 8, 8), 3, 4, plant_near, eta=1.0)
 
 
 # -- hidden Markov models ----------------------------------------------------------------------------------------------
 
 
-def sequences(
-    rng: np.random.Generator, lengths: Sequence[int], n_states: int, n_symbols: int
-) -> tuple[list[Labels], list[Labels]]:
-    """Symbols and states that agree more often than chance: symbol = state mod n_symbols, two times in three."""
-    states = [rng.integers(0, n_states, size=length) for length in lengths]
-    noise = [rng.integers(0, n_symbols, size=length) for length in lengths]
-    symbols = [np.where(rng.random(len(s)) < 2 / 3, s % n_symbols, other) for s, other in zip(states, noise)]
-    return symbols, states
+def frequencies(problem: GenerativeMargin, rng: np.random.Generator) -> GenerativeMargin:
+    """c has the frequencies of the true labels; where one is 0, mu <= c gives no weight to labellings that use it."""
+    total = problem.layout.block_sum(problem.truth_counts)[problem.layout.block_of]
+    return replace(problem, c=np.where(total > 0, problem.truth_counts / np.maximum(total, 1.0), problem.c))
 
 
-def enumerated(seed: int) -> Instance:
-    rng = np.random.default_rng([4, seed])
-    symbols, states = sequences(rng, (3, 4, 4, 2), 3, 3)
-    return Instance(GenerativeMargin.hmm(symbols, states, 3, 3, eta=0.3))
-
-
-def length_one(seed: int) -> Instance:
-    rng = np.random.default_rng([5, seed])
-    symbols, states = sequences(rng, (1, 1, 1, 1, 1), 4, 2)
-    return Instance(GenerativeMargin.hmm(symbols, states, 4, 2, eta=0.4))
+enumerated = row(4, (3, 4, 4, 2), 3, 3, eta=0.3)
+length_one = row(5, (1, 1, 1, 1, 1), 4, 2, eta=0.4)
+#: The margin term outweighs c by far: probabilities near 0 at the optimum.
+large_eta = row(8, (4, 4, 3), 3, 3, eta=20.0, loss="ring")
+zeros_in_c = row(13, (3, 4, 4, 2), 3, 3, frequencies, eta=0.3)
 
 
 def ties(seed: int) -> Instance:
@@ -182,39 +184,13 @@ def weights(seed: int) -> Instance:
     return Instance(GenerativeMargin.hmm(symbols, states, 3, 3, eta=0.2, c=c, loss=cost, weights=each))
 
 
-def large_eta(seed: int) -> Instance:
-    """The margin term outweighs c by far: probabilities near 0 at the optimum."""
-    rng = np.random.default_rng([8, seed])
-    symbols, states = sequences(rng, (4, 4, 3), 3, 3)
-    return Instance(GenerativeMargin.hmm(symbols, states, 3, 3, eta=20.0, loss="ring"))
-
-
-def zeros_in_c(seed: int) -> Instance:
-    """c has the frequencies of the true labels; where one is 0, mu <= c gives no weight to labellings that use it."""
-    rng = np.random.default_rng([13, seed])
-    symbols, states = sequences(rng, (3, 4, 4, 2), 3, 3)
-    problem = GenerativeMargin.hmm(symbols, states, 3, 3, eta=0.3)
-    total = problem.layout.block_sum(problem.truth_counts)[problem.layout.block_of]
-    return Instance(replace(problem, c=np.where(total > 0, problem.truth_counts / np.maximum(total, 1.0), problem.c)))
-
-
 def on_the_ring(n_sequences: int, length: int, n_states: int, seed: int) -> Instance:
     data = ring(n_sequences, length=length, n_states=n_states, noise=EASY, seed=seed + 1)
-    return Instance(
-        GenerativeMargin.hmm(data.symbols, data.states, data.n_states, data.n_symbols, eta=0.1, loss="ring")
-    )
+    return Instance(GenerativeMargin.hmm(data.symbols, data.states, n_states, data.n_symbols, eta=0.1, loss="ring"))
 
 
 def ring_small(seed: int, scale: int = 1) -> Instance:
     return on_the_ring(20 * scale, 12, 5, seed)
-
-
-def ring_middle(seed: int) -> Instance:
-    return on_the_ring(30, 25, 7, seed)
-
-
-def ring_large(seed: int) -> Instance:
-    return on_the_ring(50, 40, 10, seed)
 
 
 # -- Bayesian networks -------------------------------------------------------------------------------------------------
@@ -229,13 +205,19 @@ def diamond() -> nx.DiGraph:
     return graph
 
 
-def network(seed: int) -> Instance:
-    """Every example has a hidden set of its own."""
-    rng = np.random.default_rng([9, seed])
+def on_the_diamond(rng: np.random.Generator, n: int, hidden: Sequence[Any], eta: float) -> GenerativeMargin:
+    """Random assignments; the same hidden nodes in every example, or another set in each."""
     graph = diamond()
-    assignments = rng.integers(0, [graph.nodes[node]["states"] for node in graph], size=(6, len(graph)))
-    hidden = [["class"], ["left", "right"], ["class", "left"], ["below"], ["class", "below"], ["right"]]
-    return Instance(GenerativeMargin.network(graph, assignments, hidden, eta=0.3))
+    assignments = rng.integers(0, [graph.nodes[node]["states"] for node in graph], size=(n, len(graph)))
+    return GenerativeMargin.network(graph, assignments, hidden, eta=eta)
+
+
+#: Every example has a hidden set of its own.
+network = seeded(
+    9, on_the_diamond, 6,
+    [["class"], ["left", "right"], ["class", "left"], ["below"], ["class", "below"], ["right"]], 0.3,
+)  # fmt: skip
+planted_network = seeded(3, lambda rng: plant_near(on_the_diamond(rng, 8, ["class", "left"], 1.0), rng))
 
 
 def shared_tables(seed: int) -> Instance:
@@ -267,61 +249,38 @@ def naive_bayes(seed: int) -> Instance:
     return Instance(GenerativeMargin.network(graph, rows, ["outcome"], eta=0.1, weights=counted))
 
 
+#: All cases of the family.
 CASES: tuple[Case, ...] = (
-    Case(
-        "hmm-planted", HMM, "(2)-(9)", "the optimum is known by construction; lengths 1 to 8",
-        planted_hmm, "compact_dual",
-    ),
-    Case(
-        "hmm-planted-kink", HMM, "(2)-(9)", "the optimum is known and lies on a kink, multipliers spread over ties",
-        planted_kink, "compact_dual",
-    ),
-    Case(
-        "hmm-planted-missing-mass", HMM, "(2)-(9)", "the optimum is known; one block is left without mass",
-        planted_missing_mass, "primal",
-    ),
-    Case(
-        "network-planted", NETWORK, "(2)-(9)", "the optimum is known by construction; two hidden variables",
-        planted_network, "primal",
-    ),
-    Case(
-        "network-proximal", NETWORK, "(14)-(17)", "the proximal primal at the optimum, its fixed point: p_n* = p*",
-        planted_network, "proximal", arguments=at_the_optimum,
-    ),
-    Case(
-        "network-proximal-dual", NETWORK, "(18), (19), (9)", "the same by the proximal dual",
-        planted_network, "proximal_dual", arguments=at_the_optimum,
-    ),
-    Case(
-        "hmm-one-slack", HMM, "(2)-(5)", "constraint generation with one slack for all examples",
-        enumerated, "one_slack",
-    ),
+    Case("hmm-planted", HMM, "(2)-(9)", "the optimum is known by construction; lengths 1 to 8", planted_hmm,
+         "compact_dual"),
+    Case("hmm-planted-kink", HMM, "(2)-(9)", "the optimum is known and lies on a kink, multipliers spread over ties",
+         planted_kink, "compact_dual"),
+    Case("hmm-planted-missing-mass", HMM, "(2)-(9)", "the optimum is known; one block is left without mass",
+         planted_missing_mass, "primal"),
+    Case("network-planted", NETWORK, "(2)-(9)", "the optimum is known by construction; two hidden variables",
+         planted_network, "primal"),
+    Case("network-proximal", NETWORK, "(14)-(17)", "the proximal primal at the optimum, its fixed point: p_n* = p*",
+         planted_network, "proximal", arguments=at_the_optimum),
+    Case("network-proximal-dual", NETWORK, "(18), (19), (9)", "the same by the proximal dual", planted_network,
+         "proximal_dual", arguments=at_the_optimum),
+    Case("hmm-one-slack", HMM, "(2)-(5)", "constraint generation with one slack for all examples", enumerated,
+         "one_slack"),
     Case("hmm-enumerated", HMM, "(2)-(5)", "all assignments written out; lengths 2 to 4", enumerated, "primal"),
-    Case(
-        "hmm-length-one", HMM, "(2)-(5)", "no transition is ever used; the reference by SCS",
-        length_one, "primal", formulation_solver="SCS",
-    ),
+    Case("hmm-length-one", HMM, "(2)-(5)", "no transition is ever used; the reference by SCS", length_one, "primal",
+         formulation_solver="SCS"),
     Case("hmm-ties", HMM, "(7)-(9)", "equal examples and symmetric states: ties everywhere", ties, "dual"),
     Case("hmm-hidden-masks", HMM, "(2)-(5)", "some states are observed, others hidden", hidden_masks, "primal"),
-    Case(
-        "hmm-weights", HMM, "(6)-(9)", "example weights, a cost matrix that is not symmetric, c not uniform",
-        weights, "dual_beta",
-    ),
+    Case("hmm-weights", HMM, "(6)-(9)", "example weights, a cost matrix that is not symmetric, c not uniform", weights,
+         "dual_beta"),
     Case("hmm-large-eta", HMM, "(7)-(9)", "margins outweigh c by far", large_eta, "entropy_dual"),
     Case("hmm-zeros-in-c", HMM, "(2)-(5)", "c has zeros, and so may v", zeros_in_c, "primal"),
     Case("network-mixed", NETWORK, "(7)-(9)", "another hidden set in every example", network, "entropy_dual"),
     Case("network-shared", NETWORK, "(6)-(9)", "tables shared between nodes", shared_tables, "dual_beta"),
     Case("network-naive", NETWORK, "(2)-(5)", "one hidden class, weighted rows", naive_bayes, "primal"),
-    Case(
-        "hmm-ring-small", HMM, "(2)-(5)", "constraint generation on the ring, 20 sequences of 12 steps, 5 states",
-        ring_small, "n_slack",
-    ),
-    Case(
-        "hmm-ring-compact", HMM, "(8)-(9)", "the compact dual on the ring, 30 sequences of 25 steps, 7 states",
-        ring_middle, "compact_dual", quick=False, open=False,
-    ),
-    Case(
-        "hmm-ring-cuts", HMM, "(2)-(5)", "constraint generation on the ring, 50 sequences of 40 steps, 10 states",
-        ring_large, "n_slack", quick=False, open=False, second="compact_dual",
-    ),
+    Case("hmm-ring-small", HMM, "(2)-(5)", "constraint generation on the ring, 20 sequences of 12 steps, 5 states",
+         ring_small, "n_slack"),
+    Case("hmm-ring-compact", HMM, "(8)-(9)", "the compact dual on the ring, 30 sequences of 25 steps, 7 states",
+         partial(on_the_ring, 30, 25, 7), "compact_dual", quick=False, open=False),
+    Case("hmm-ring-cuts", HMM, "(2)-(5)", "constraint generation on the ring, 50 sequences of 40 steps, 10 states",
+         partial(on_the_ring, 50, 40, 10), "n_slack", quick=False, open=False, second="compact_dual"),
 )  # fmt: skip

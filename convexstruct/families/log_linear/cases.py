@@ -9,7 +9,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from convexstruct.core.cases import Case, Instance
+from convexstruct.core.cases import Case, Instance, Make
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.field_cases import FIELD_CASES
 from convexstruct.families.log_linear.hidden import HiddenField
@@ -21,9 +21,6 @@ from convexstruct.features.graphs.factors import tabular_factors
 CRF = "conditional random field"
 HMM = "hidden Markov model by Baum-Welch"
 HIDDEN = "log-linear model with hidden variables"
-
-#: seed -> instance.
-Make = Callable[..., Instance]
 
 
 # -- conditional random fields -----------------------------------------------------------------------------------------
@@ -109,7 +106,7 @@ def at_the_point(instance: Instance) -> dict[str, Any]:
     return {"theta_0": instance.point}
 
 
-def _crf(name: str, purpose: str, make: Make, **data: Any) -> Case:
+def _crf(name: str, purpose: str, make: Callable[..., Instance], **data: Any) -> Case:
     """``data`` : further arguments of ``make``."""
     return Case(f"crf-{name}", CRF, "conditional", purpose, partial(make, **data) if data else make, "likelihood")
 
@@ -126,24 +123,18 @@ CASES: tuple[Case, ...] = (
     _crf("planted-lasso", "the same with zeros, by l1", planted_lasso),
     _crf("flat", "every labelling occurs as often: theta = 0", flat),
     _crf("chains", "chains of length 1 to 4", drawn, number=51, lengths=(3, 1, 4, 2), n_labels=3, C=1.0),
-    _crf(
-        "weights", "example weights, C / N", drawn,
-        number=52, lengths=(4, 3, 4), n_labels=3, C_mean=5.0, weights=[0.2, 1.0, 3.0],
-    ),
-    _crf(
-        "weak", "little penalty: the truth is nearly certain", drawn,
-        number=53, lengths=(4, 4, 3, 4), n_labels=3, lam=1e-3,
-    ),
+    _crf("weights", "example weights, C / N", drawn, number=52, lengths=(4, 3, 4), n_labels=3, C_mean=5.0,
+         weights=[0.2, 1.0, 3.0]),
+    _crf("weak", "little penalty: the truth is nearly certain", drawn, number=53, lengths=(4, 4, 3, 4), n_labels=3,
+         lam=1e-3),
     _crf("strong", "much penalty: scores near 0", drawn, number=54, lengths=(4, 4, 3), n_labels=3, beta=100.0),
     _crf("length-one", "no edge: logistic regression", drawn, number=55, lengths=(1,) * 9, n_labels=4, beta=0.3),
     _crf("one-label", "nothing to learn: the optimum is 0", drawn, number=56, lengths=(3, 2), n_labels=1, C=1.0),
     _crf("forbidden", "labels that never fall along a chain", forbidden),
     _crf("stars", "trees that share one table", on_graphs, number=58, shape=star, n_features=0, C=2.0),
     _crf("stars-features", "trees, features of edges", on_graphs, number=59, shape=star, n_features=2, C=1.0),
-    _crf(
-        "cycles", "junction trees, features of edges", on_graphs,
-        number=60, shape=nx.cycle_graph, n_features=1, C=1.0,
-    ),
+    _crf("cycles", "junction trees, features of edges", on_graphs, number=60, shape=nx.cycle_graph, n_features=1,
+         C=1.0),
     _crf("lasso", "l1 alone: moments in a box", drawn, number=62, lengths=FOUR, n_labels=3, l1=0.4),
     _crf("elastic", "l1 and l2", drawn, number=63, lengths=FOUR, n_labels=3, beta=0.1, l1=0.2),
     *FIELD_CASES,
@@ -151,9 +142,7 @@ CASES: tuple[Case, ...] = (
     _hidden("observed", "single labels: it is a CRF", observed),
     _hidden("observed-field", "no gap: a random field", observed_field),
     _hidden("single-sets", "sets of one label each", single_sets),
-    Case(
-        "hidden-markov-length-one", HMM, "20.3.3", "the optimum is an entropy of the data", length_one_models,
-        "expected_counts", arguments=at_the_point,
-    ),
+    Case("hidden-markov-length-one", HMM, "20.3.3", "the optimum is an entropy of the data", length_one_models,
+         "expected_counts", arguments=at_the_point),
     _hidden("nothing-known", "no label: the optimum is 0", nothing_known),
 )  # fmt: skip

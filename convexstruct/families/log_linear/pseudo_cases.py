@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
 
 import networkx as nx
 import numpy as np
 
-from convexstruct.core.cases import Case, Instance
+from convexstruct.core.cases import Case, Instance, Make
 from convexstruct.families.log_linear.examples import image, ising
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
 from convexstruct.features.graphs.factors import factors_of_features, tabular_factors
@@ -18,9 +17,6 @@ from convexstruct.inference.gibbs import Gibbs
 from convexstruct.oracles.enumeration import labellings
 
 PL = "pseudolikelihood"
-
-#: seed -> instance.
-Make = Callable[[int], Instance]
 
 
 def coin(seed: int) -> Instance:

@@ -11,7 +11,7 @@ point that is no such mixture), multipliers xi and lambda, and nu >= 0 where a* 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -26,9 +26,6 @@ from convexstruct.families.projection.tables import MarginalProjection
 
 BOX = "projection onto a box cut by one equality"
 TABLES = "projection onto the local marginal polytope"
-
-#: seed -> instance.
-Make = Callable[[int], Instance]
 
 
 # -- boxes -------------------------------------------------------------------------------------------------------------

@@ -20,15 +20,16 @@ Most cases use the solver that `solve` chooses; some, where the paper's solvers 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Labels, Matrix, Vector
-from convexstruct.core.cases import Case, Instance
+from convexstruct.core.cases import Case, Instance, seeded
 from convexstruct.datasets.generated.hadamard import hadamard
-from convexstruct.datasets.generated.margins import dense_margins, sparse_margins
+from convexstruct.datasets.generated.margins import BinarySet, dense_margins, sparse_margins
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.bmrm import LsBMRM, QpBMRM
 from convexstruct.families.regularized_risk.solvers.pegasos import PegasosN
@@ -36,10 +37,6 @@ from convexstruct.families.regularized_risk.solvers.pragam import Pragam, Pragam
 
 BINARY = "support vector machine"
 PIECES = "regularized risk with piecewise linear losses"
-
-#: seed -> instance.
-Make = Callable[[int], Instance]
-
 
 # -- built backwards ---------------------------------------------------------------------------------------------------
 
@@ -67,12 +64,8 @@ def plant(rng: np.random.Generator, n: int, d: int, bias: bool, weighted: bool) 
     return Instance(problem, problem.primal(point), point)
 
 
-def planted(seed: int) -> Instance:
-    return plant(np.random.default_rng([21, seed]), 24, 6, bias=False, weighted=False)
-
-
-def planted_bias(seed: int) -> Instance:
-    return plant(np.random.default_rng([22, seed]), 30, 5, bias=True, weighted=True)
+planted = seeded(21, plant, 24, 6, bias=False, weighted=False)
+planted_bias = seeded(22, plant, 30, 5, bias=True, weighted=True)
 
 
 def plant_pieces(rng: np.random.Generator, n_groups: int, d: int, floor: bool) -> Instance:
@@ -99,27 +92,21 @@ def plant_pieces(rng: np.random.Generator, n_groups: int, d: int, floor: bool) -
     return Instance(problem, problem.primal({"w": w}), {"w": w})
 
 
-def planted_pieces(seed: int) -> Instance:
-    return plant_pieces(np.random.default_rng([23, seed]), 12, 8, floor=False)
-
-
-def planted_floor(seed: int) -> Instance:
-    return plant_pieces(np.random.default_rng([24, seed]), 15, 6, floor=True)
+planted_pieces = seeded(23, plant_pieces, 12, 8, floor=False)
+planted_floor = seeded(24, plant_pieces, 15, 6, floor=True)
 
 
 # -- by hand -----------------------------------------------------------------------------------------------------------
 
 
-def on_hadamard(d: int, lam: float) -> Instance:
+def on_hadamard(d: int, lam: float, seed: int) -> Instance:
     """(14): the optimum is -1/(2 lam d), at minus the sum of the columns over lam d."""
     a = hadamard(d)
-    return Instance(
-        RegularizedRisk.pieces(a, np.zeros(d), lam), -1.0 / (2.0 * lam * d), {"w": -a.sum(axis=0) / (lam * d)}
-    )
+    problem = RegularizedRisk.pieces(a, np.zeros(d), lam)
+    return Instance(problem, -1.0 / (2.0 * lam * d), {"w": -a.sum(axis=0) / (lam * d)})
 
 
-def hadamard_small(seed: int) -> Instance:
-    return on_hadamard(32, 0.01)
+hadamard_small = partial(on_hadamard, 32, 0.01)
 
 
 def every_piece(instance: Instance) -> dict[str, Any]:
@@ -132,10 +119,6 @@ def every_piece(instance: Instance) -> dict[str, Any]:
 def divided_by_lam(problem: RegularizedRisk) -> float:
     """lam, the ratio of the problem's optimum to that of the textbook pair."""
     return problem.lam
-
-
-def hadamard_large(seed: int) -> Instance:
-    return on_hadamard(256, 1e-4)
 
 
 def even(lam: float, r: Vector, spread: Vector) -> tuple[Vector, float]:
@@ -170,26 +153,19 @@ def separate_labels(seed: int) -> Instance:
 # -- the hinge ---------------------------------------------------------------------------------------------------------
 
 
-def enumerated(seed: int) -> Instance:
-    rng = np.random.default_rng([27, seed])
-    return Instance(RegularizedRisk.binary(rng.normal(size=(8, 3)), np.tile([1, -1], 4), 0.1))
+def normal(
+    rng: np.random.Generator, n: int, d: int, y: Any, lam: float, shift: Any = 0.0, **options: Any
+) -> RegularizedRisk:
+    """Normal features, moved by ``shift``."""
+    return RegularizedRisk.binary(rng.normal(size=(n, d)) + shift, y, lam, **options)
 
 
-def one_example(seed: int) -> Instance:
-    rng = np.random.default_rng([28, seed])
-    return Instance(RegularizedRisk.binary(rng.normal(size=(1, 4)), [1], 0.05))
-
-
-def one_class(seed: int) -> Instance:
-    rng = np.random.default_rng([29, seed])
-    return Instance(RegularizedRisk.binary(rng.normal(size=(12, 3)) + 0.5, -np.ones(12), 0.05))
-
-
-def unbalanced(seed: int) -> Instance:
-    """Two positive examples of forty, so that the bias matters."""
-    rng = np.random.default_rng([30, seed])
-    y = np.where(np.arange(40) < 2, 1, -1)
-    return Instance(RegularizedRisk.binary(rng.normal(size=(40, 4)) + 0.2 * y[:, None], y, 0.05, bias=True))
+enumerated = seeded(27, normal, 8, 3, np.tile([1, -1], 4), 0.1)
+one_example = seeded(28, normal, 1, 4, [1], 0.05)
+one_class = seeded(29, normal, 12, 3, -np.ones(12), 0.05, 0.5)
+#: Two positive examples of forty, so that the bias matters.
+FEW = np.where(np.arange(40) < 2, 1, -1)
+unbalanced = seeded(30, normal, 40, 4, FEW, 0.05, 0.2 * FEW[:, None], bias=True)
 
 
 def ties(seed: int) -> Instance:
@@ -211,31 +187,23 @@ def zeros(seed: int) -> Instance:
     return Instance(RegularizedRisk.binary(sp.csr_array(x), y, 0.05, bias=True, weights=weights))
 
 
-def small_lam(seed: int) -> Instance:
-    """Nearly no regularisation: alpha at its bounds and |w| large."""
-    made = dense_margins(40, 5, seed=seed)
-    return Instance(RegularizedRisk.binary(made.features, made.labels, 1e-4))
+def margins(
+    make: Callable[..., BinarySet], n: int, d: int, lam: float, seed: int, bias: bool = False, **shape: Any
+) -> Instance:
+    made = make(n, d, seed=seed, **shape)
+    return Instance(RegularizedRisk.binary(made.features, made.labels, lam, bias=bias))
 
 
-def large_lam(seed: int) -> Instance:
-    """All margins are below 1: every alpha is 1/n, and w is near 0."""
-    made = dense_margins(30, 5, seed=seed)
-    return Instance(RegularizedRisk.binary(made.features, made.labels, 50.0))
-
-
-def sparse_rows(seed: int) -> Instance:
-    made = sparse_margins(150, 400, words=15, seed=seed)
-    return Instance(RegularizedRisk.binary(made.features, made.labels, 0.01))
+#: Nearly no regularisation: alpha at its bounds and |w| large.
+small_lam = partial(margins, dense_margins, 40, 5, 1e-4)
+#: All margins are below 1: every alpha is 1/n, and w is near 0.
+large_lam = partial(margins, dense_margins, 30, 5, 50.0)
+sparse_rows = partial(margins, sparse_margins, 150, 400, 0.01, words=15)
+sparse_many = partial(margins, sparse_margins, 2000, 5000, 1e-3)
 
 
 def dense_rows(seed: int, scale: int = 1) -> Instance:
-    made = dense_margins(600 * scale, 30, positives=0.3, seed=seed)
-    return Instance(RegularizedRisk.binary(made.features, made.labels, 1e-3, bias=True))
-
-
-def sparse_many(seed: int) -> Instance:
-    made = sparse_margins(2000, 5000, seed=seed)
-    return Instance(RegularizedRisk.binary(made.features, made.labels, 1e-3))
+    return margins(dense_margins, 600 * scale, 30, 1e-3, seed, bias=True, positives=0.3)
 
 
 # -- other losses ------------------------------------------------------------------------------------------------------
@@ -247,9 +215,8 @@ def clusters(rng: np.random.Generator, n: int, d: int, k: int) -> tuple[Matrix, 
     return np.asarray(rng.normal(size=(k, d))[y] + 0.7 * rng.normal(size=(n, d))), y
 
 
-def enumerated_classes(seed: int) -> Instance:
-    rng = np.random.default_rng([33, seed])
-    return Instance(RegularizedRisk.multiclass(rng.normal(size=(6, 2)), rng.permutation([0, 1, 2, 0, 1, 2]), 0.3))
+def enumerated_classes(rng: np.random.Generator) -> RegularizedRisk:
+    return RegularizedRisk.multiclass(rng.normal(size=(6, 2)), rng.permutation([0, 1, 2, 0, 1, 2]), 0.3)
 
 
 def classes(seed: int) -> Instance:
@@ -279,101 +246,62 @@ def levels(seed: int) -> Instance:
     return Instance(RegularizedRisk.ordinal(x, y, 0.02, weights=rng.uniform(0.5, 2.0, size=30)))
 
 
-def levels_fixed(seed: int) -> Instance:
-    rng = np.random.default_rng([37, seed])
+def levels_fixed(rng: np.random.Generator) -> RegularizedRisk:
     x = rng.normal(size=(20, 3))
     y = np.searchsorted([-1.0, 0.5], x @ np.array([1.0, 1.0, -1.0]))
-    return Instance(RegularizedRisk.ordinal(x, y, 0.05, thresholds=[-1.0, 0.5]))
+    return RegularizedRisk.ordinal(x, y, 0.05, thresholds=[-1.0, 0.5])
 
 
+#: All cases of the family.
 CASES: tuple[Case, ...] = (
     Case("risk-planted", BINARY, "(1)-(2)", "the optimum is known by construction", planted, "primal"),
-    Case(
-        "risk-planted-bias", BINARY, "(20)-(22)", "the optimum is known by construction; bias and weights",
-        planted_bias, "adjoint",
-    ),
-    Case(
-        "risk-planted-pieces", PIECES, "(8)-(12)", "the optimum is known by construction; several pieces tie",
-        planted_pieces, "primal",
-    ),
-    Case(
-        "risk-planted-floor", PIECES, "(8)-(12)", "the optimum is known by construction; the zero piece ties too",
-        planted_floor, "adjoint",
-    ),
-    Case(
-        "risk-hadamard", PIECES, "(14)", "the lower bound's instance, d = 32: -1/(2 lam d)",
-        hadamard_small, "piecewise", solver=QpBMRM(),
-    ),
-    Case(
-        "risk-bundle", PIECES, "(3), (14)", "the bundle of every piece is the risk itself: J_t* = J*",
-        hadamard_small, "bmrm", arguments=every_piece,
-    ),
-    Case(
-        "risk-bundle-dual", PIECES, "(10)-(11)", "the same by the subproblem's dual",
-        hadamard_small, "bmrm_dual", arguments=every_piece,
-    ),
-    Case(
-        "risk-smoothed", PIECES, "(23)", "alpha_0 is optimal (even weights), so smoothing costs nothing: J_mu* = J*",
-        hadamard_small, "smoothed",
-    ),
+    Case("risk-planted-bias", BINARY, "(20)-(22)", "the optimum is known by construction; bias and weights",
+         planted_bias, "adjoint"),
+    Case("risk-planted-pieces", PIECES, "(8)-(12)", "the optimum is known by construction; several pieces tie",
+         planted_pieces, "primal"),
+    Case("risk-planted-floor", PIECES, "(8)-(12)", "the optimum is known by construction; the zero piece ties too",
+         planted_floor, "adjoint"),
+    Case("risk-hadamard", PIECES, "(14)", "the lower bound's instance, d = 32: -1/(2 lam d)", hadamard_small,
+         "piecewise", solver=QpBMRM()),
+    Case("risk-bundle", PIECES, "(3), (14)", "the bundle of every piece is the risk itself: J_t* = J*", hadamard_small,
+         "bmrm", arguments=every_piece),
+    Case("risk-bundle-dual", PIECES, "(10)-(11)", "the same by the subproblem's dual", hadamard_small, "bmrm_dual",
+         arguments=every_piece),
+    Case("risk-smoothed", PIECES, "(23)", "alpha_0 is optimal (even weights), so smoothing costs nothing: J_mu* = J*",
+         hadamard_small, "smoothed"),
     Case("risk-smoothed-dual", PIECES, "(22), (23)", "the same by its adjoint", hadamard_small, "smoothed_dual"),
-    Case(
-        "risk-textbook", BINARY, "(1)-(2), over lambda", "the textbook pair with C in place of lam: p*/lam",
-        planted_bias, "svm", unit=divided_by_lam,
-    ),
-    Case(
-        "risk-textbook-dual", BINARY, "(20)-(22), over lambda", "the same by its dual",
-        planted, "svm_dual", unit=divided_by_lam,
-    ),
-    Case(
-        "risk-separate-classes", PIECES, "(8)-(12)", "examples in dimensions of their own, solved by hand",
-        separate_classes, "nesterov", solver=LsBMRM(),
-    ),
-    Case(
-        "risk-separate-labels", PIECES, "(8)-(12)", "multilabel examples in dimensions of their own, solved by hand",
-        separate_labels, "adjoint",
-    ),
-    Case(
-        "risk-enumerated", BINARY, "(8)-(9)", "all 2^8 planes of eight examples written out", enumerated,
-        "piecewise", solver=QpBMRM(),
-    ),
-    Case(
-        "risk-enumerated-classes", PIECES, "(10)-(12)", "all 3^6 planes of six examples, in the adjoint",
-        enumerated_classes, "piecewise_adjoint",
-    ),
+    Case("risk-textbook", BINARY, "(1)-(2), over lambda", "the textbook pair with C in place of lam: p*/lam",
+         planted_bias, "svm", unit=divided_by_lam),
+    Case("risk-textbook-dual", BINARY, "(20)-(22), over lambda", "the same by its dual", planted, "svm_dual",
+         unit=divided_by_lam),
+    Case("risk-separate-classes", PIECES, "(8)-(12)", "examples in dimensions of their own, solved by hand",
+         separate_classes, "nesterov", solver=LsBMRM()),
+    Case("risk-separate-labels", PIECES, "(8)-(12)", "multilabel examples in dimensions of their own, solved by hand",
+         separate_labels, "adjoint"),
+    Case("risk-enumerated", BINARY, "(8)-(9)", "all 2^8 planes of eight examples written out", enumerated, "piecewise",
+         solver=QpBMRM()),
+    Case("risk-enumerated-classes", PIECES, "(10)-(12)", "all 3^6 planes of six examples, in the adjoint",
+         seeded(33, enumerated_classes), "piecewise_adjoint"),
     Case("risk-one-example", BINARY, "(1)-(2)", "n = 1; the reference by SCS", one_example, "primal", "SCS"),
     Case("risk-one-class", BINARY, "(21)-(22)", "every label is -1", one_class, "adjoint", solver=Pragam()),
-    Case(
-        "risk-unbalanced", BINARY, "(20)-(22)", "two positive examples of forty, with bias", unbalanced, "primal",
-        solver=PragamB(),
-    ),
+    Case("risk-unbalanced", BINARY, "(20)-(22)", "two positive examples of forty, with bias", unbalanced, "primal",
+         solver=PragamB()),
     Case("risk-ties", BINARY, "(17)", "equal and mirrored examples: ties everywhere", ties, "nesterov"),
-    Case(
-        "risk-zeros", BINARY, "(18)-(19)", "empty rows and columns, weights a hundredfold apart", zeros,
-        "nesterov_adjoint",
-    ),
+    Case("risk-zeros", BINARY, "(18)-(19)", "empty rows and columns, weights a hundredfold apart", zeros,
+         "nesterov_adjoint"),
     Case("risk-small-lam", BINARY, "(1)-(2)", "hardly regularised", small_lam, "primal"),
     Case("risk-large-lam", BINARY, "(21)-(22)", "no margin is reached", large_lam, "adjoint", solver=PegasosN()),
-    Case(
-        "risk-sparse", BINARY, "(1)-(2)", "sparse rows, more features than examples", sparse_rows, "primal"
-    ),
-    Case(
-        "risk-classes", PIECES, "(8)-(12)", "four classes, a cost matrix that is not symmetric, weights", classes,
-        "primal",
-    ),
+    Case("risk-sparse", BINARY, "(1)-(2)", "sparse rows, more features than examples", sparse_rows, "primal"),
+    Case("risk-classes", PIECES, "(8)-(12)", "four classes, a cost matrix that is not symmetric, weights", classes,
+         "primal"),
     Case("risk-labels", PIECES, "(8)-(12)", "label sets, empty and full ones among them", labels, "adjoint"),
     Case("risk-levels", PIECES, "(8)-(12)", "ordered levels, three free thresholds", levels, "primal"),
-    Case("risk-levels-fixed", PIECES, "(8)-(12)", "ordered levels, thresholds given", levels_fixed, "nesterov"),
-    Case(
-        "risk-hadamard-large", PIECES, "(14)", "the lower bound's instance, d = 256: -1/(2 lam d)",
-        hadamard_large, "adjoint", quick=False,
-    ),
-    Case(
-        "risk-dense", BINARY, "(20)-(22)", "600 examples with bias in 30 dimensions", dense_rows, "primal",
-        quick=False,
-    ),
-    Case(
-        "risk-sparse-many", BINARY, "(21)-(22)", "2000 sparse rows, 5000 features", sparse_many, "adjoint",
-        quick=False, open=False,
-    ),
+    Case("risk-levels-fixed", PIECES, "(8)-(12)", "ordered levels, thresholds given", seeded(37, levels_fixed),
+         "nesterov"),
+    Case("risk-hadamard-large", PIECES, "(14)", "the lower bound's instance, d = 256: -1/(2 lam d)",
+         partial(on_hadamard, 256, 1e-4), "adjoint", quick=False),
+    Case("risk-dense", BINARY, "(20)-(22)", "600 examples with bias in 30 dimensions", dense_rows, "primal",
+         quick=False),
+    Case("risk-sparse-many", BINARY, "(21)-(22)", "2000 sparse rows, 5000 features", sparse_many, "adjoint",
+         quick=False, open=False),
 )  # fmt: skip

@@ -191,16 +191,10 @@ def written_out(candidates: Callable[[Any], list[Labels]]) -> Callable[[Instance
 
 
 ORACLE_CASES: tuple[Case, ...] = (
-    Case(
-        "oracle-ranking", ANY_ORACLE, "(P), margin scaling", "precision at k by sorting, declared exact; weights",
-        ranking, "some_labellings", arguments=written_out(marks),
-    ),
-    Case(
-        "oracle-matching", ANY_ORACLE, "(P), margin scaling", "bipartite matching, declared exact; lam of paper 2",
-        matching, "some_labellings", arguments=written_out(permutations),
-    ),
-    Case(
-        "oracle-ilp", ANY_ORACLE, "(P), margin scaling", "an integer program with a bound, not declared exact",
-        summary, "some_labellings", arguments=written_out(marks),
-    ),
+    Case("oracle-ranking", ANY_ORACLE, "(P), margin scaling", "precision at k by sorting, declared exact; weights",
+         ranking, "some_labellings", arguments=written_out(marks)),
+    Case("oracle-matching", ANY_ORACLE, "(P), margin scaling", "bipartite matching, declared exact; lam of paper 2",
+         matching, "some_labellings", arguments=written_out(permutations)),
+    Case("oracle-ilp", ANY_ORACLE, "(P), margin scaling", "an integer program with a bound, not declared exact",
+         summary, "some_labellings", arguments=written_out(marks)),
 )  # fmt: skip

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Labels, Matrix, Vector
 from convexstruct.core.cases import Instance
@@ -49,6 +49,16 @@ def exact(problem: UnsupervisedMargin, m: Matrix, n: Matrix) -> float:
     return float(problem.n_rows * (1 - 1 / k) - gained / (2 * Fraction(problem.beta)))
 
 
+def by_kernel(
+    kernel: Any, lengths: Sequence[int], n_labels: int, balances: tuple[float, float], beta: float, pairs: Any = "chain"
+) -> UnsupervisedMargin:
+    """Examples by a kernel between their rows alone."""
+    return UnsupervisedMargin.read(
+        None, n_labels, beta=beta, label_balance=balances[0], pair_balance=balances[1], pairs=pairs, kernel=kernel,
+        lengths=lengths,
+    )  # fmt: skip
+
+
 def plant_labels(
     rng: np.random.Generator,
     labels: Sequence[Labels],
@@ -63,12 +73,7 @@ def plant_labels(
     n = len(y)
     lengths = [len(each) for each in labels]
 
-    def read(kernel: ArrayLike) -> UnsupervisedMargin:
-        return UnsupervisedMargin.read(
-            None, n_labels, beta=beta, label_balance=balances[0], pair_balance=balances[1], pairs=pairs, kernel=kernel,
-            lengths=lengths,
-        )  # fmt: skip
-
+    read = partial(by_kernel, lengths=lengths, n_labels=n_labels, balances=balances, beta=beta, pairs=pairs)
     blank = read(np.eye(n))
     m, pair_relation = relations(blank, y)
     weights = np.triu(rng.integers(1, 4, size=(n, n)) * (m > 0), 1)
@@ -88,18 +93,13 @@ def plant_labels(
 def plant_diagonal(diagonal: Vector, n_labels: int, beta: float) -> Instance:
     """Orthogonal points: every M is optimal."""
     n = len(diagonal)
-    problem = UnsupervisedMargin.read(
-        None, n_labels, beta=beta, label_balance=0.1, kernel=np.diag(diagonal), lengths=[1] * n
-    )
-    m = np.eye(n)
-    return Instance(problem, exact(problem, m, np.zeros((0, 0))))
+    problem = by_kernel(np.diag(diagonal), [1] * n, n_labels, (0.1, 1.0), beta)
+    return Instance(problem, exact(problem, np.eye(n), np.zeros((0, 0))))
 
 
 def plant_constant(size: float, n: int, n_labels: int, balance: float, beta: float) -> Instance:
     """One point n times: K = size 11', and <K, M> = size n^2 (1/kappa + eps1) at most."""
-    problem = UnsupervisedMargin.read(
-        None, n_labels, beta=beta, label_balance=balance, kernel=np.full((n, n), size), lengths=[1] * n
-    )
+    problem = by_kernel(np.full((n, n), size), [1] * n, n_labels, (balance, 1.0), beta)
     gained = Fraction(size) * n**2 * Fraction(balance)
     return Instance(problem, float(n * (1 - Fraction(1, n_labels)) - gained / (2 * Fraction(beta))))
 
@@ -107,10 +107,7 @@ def plant_constant(size: float, n: int, n_labels: int, balance: float, beta: flo
 def plant_centred(size: float, n: int, n_labels: int, balance: float, beta: float) -> Instance:
     """Corners of a simplex around 0: K = size (n I - 11'), and <K, M> = size (n^2 - 1'M1) is at most size n^2 (1 -
     1/kappa), for M - 11'/kappa is semidefinite. Attained by labels in equal numbers; n is a multiple of kappa."""
-    kernel = size * (n * np.eye(n) - 1.0)
-    problem = UnsupervisedMargin.read(
-        None, n_labels, beta=beta, label_balance=balance, kernel=kernel, lengths=[1] * n
-    )  # fmt: skip
+    problem = by_kernel(size * (n * np.eye(n) - 1.0), [1] * n, n_labels, (balance, 1.0), beta)
     m, _ = relations(problem, np.arange(n) % n_labels)
     return Instance(problem, exact(problem, m, np.zeros((0, 0))), {"M": m, "N": np.zeros((0, 0))})
 
@@ -118,9 +115,6 @@ def plant_centred(size: float, n: int, n_labels: int, balance: float, beta: floa
 def plant_transitions(lengths: Sequence[int], n_labels: int, balances: tuple[float, float], beta: float) -> Instance:
     """Chains without features: K = 0, and <E, N> = p2^2 (1/kappa^2 + eps2) at most, attained where eps1 allows it."""
     n = sum(lengths)
-    problem = UnsupervisedMargin.read(
-        None, n_labels, beta=beta, label_balance=balances[0], pair_balance=balances[1], kernel=np.zeros((n, n)),
-        lengths=lengths,
-    )  # fmt: skip
+    problem = by_kernel(np.zeros((n, n)), lengths, n_labels, balances, beta)
     gained = Fraction(problem.n_pairs) ** 2 * Fraction(balances[1])
     return Instance(problem, float(n * (1 - Fraction(1, n_labels)) - gained / (2 * Fraction(beta))))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from convexstruct.core.cases import Make
 from convexstruct.families.gaussian_process import cases
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.tolerances import ROUNDING
@@ -11,7 +12,7 @@ PLANTED = [cases.planted_two, cases.planted_three, cases.flat]
 
 
 @pytest.mark.parametrize("make", PLANTED)
-def test_the_point_built_in_satisfies_the_optimality_conditions(make: cases.Make) -> None:
+def test_the_point_built_in_satisfies_the_optimality_conditions(make: Make) -> None:
     instance = make(0)
     problem = instance.problem
     assert isinstance(problem, GaussianProcessSequences)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from convexstruct.core.cases import Instance
+from convexstruct.core.cases import Instance, Make
 from convexstruct.families.regularized_risk import cases
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.models import FORMULATIONS
@@ -28,7 +28,7 @@ def made(instance: Instance) -> RegularizedRisk:
 
 @pytest.mark.parametrize("make", KNOWN)
 @pytest.mark.parametrize("seed", range(3))
-def test_the_optimum_built_in_is_the_one_a_general_solver_finds(make: cases.Make, seed: int) -> None:
+def test_the_optimum_built_in_is_the_one_a_general_solver_finds(make: Make, seed: int) -> None:
     instance = make(seed)
     assert instance.optimum is not None
     said = optimum(FORMULATIONS["regularized_risk.primal"].builder(instance.problem))
@@ -37,7 +37,7 @@ def test_the_optimum_built_in_is_the_one_a_general_solver_finds(make: cases.Make
 
 @pytest.mark.parametrize("make", KNOWN)
 @pytest.mark.parametrize("seed", range(3))
-def test_the_point_built_in_has_the_optimal_value(make: cases.Make, seed: int) -> None:
+def test_the_point_built_in_has_the_optimal_value(make: Make, seed: int) -> None:
     instance = make(seed)
     assert instance.point is not None
     problem = made(instance)
