@@ -92,7 +92,7 @@ MECHANISMS = (
 PILOT = (*options(pilot=(0,)), *numbers(method, MANY=(4,)))
 MASTERS = (
     *options(polish_every=(0,)),
-    *numbers(simplicial_master, RIDGES=((1e-9,),)),
+    *numbers(simplicial_master, RIDGES=((1e-9,),), TRIALS=(40,)),
     *numbers(inner_approximation, POLISH_GAMMAS=((1e-1,), GAMMAS)),
     *numbers(proximal_rsd, MASTER_SHARE=(0.1,)),
 )

@@ -20,8 +20,6 @@ from convexstruct.core.solution import Solution, Status
 from convexstruct.core.trace import Trace
 from tests.verification.toy import BEST, COSTS, OPTIMUM, Box
 
-WITNESS = {"q": np.maximum(COSTS, 0.0)}
-
 
 def solution(dual: bool = True) -> Solution:
     trace = Trace()
@@ -60,14 +58,6 @@ def test_an_empty_trace_has_no_seconds_and_no_iterations() -> None:
     assert (fresh.seconds, fresh.iterations) == (0.0, 0)
 
 
-def test_plot_draws_the_bounds() -> None:
-    drawn = solution().plot().get_legend()
-    assert drawn is not None
-    assert [text.get_text() for text in drawn.get_texts()] == [
-        "solver's own upper bound", "solver's own lower bound", "certificate",
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize("dual", [True, False])
 def test_a_saved_solution_comes_back_as_it_was(tmp_path: Path, dual: bool) -> None:
     before = solution(dual)
@@ -78,12 +68,6 @@ def test_a_saved_solution_comes_back_as_it_was(tmp_path: Path, dual: bool) -> No
     assert (after.status, after.solver, after.message) == (before.status, before.solver, before.message)
     assert list(after.trace) == list(before.trace)
     assert after.trace.parts == {"master": 0.3}
-
-
-def test_saving_leaves_nothing_else_behind(tmp_path: Path) -> None:
-    solution().save(tmp_path / "kept.npz")
-    solution().save(tmp_path / "kept.npz")
-    assert [path.name for path in tmp_path.iterdir()] == ["kept.npz"]
 
 
 def test_saving_follows_links_leaves_devices_alone_and_gives_the_usual_rights(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -12,18 +10,6 @@ from convexstruct.families.log_linear import FAMILY, MarkovRandomField
 from convexstruct.tolerances import HIGH
 
 CASES = {case.name: case for case in FAMILY.cases}
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("name", CASES)
-def test_a_point_built_in_is_stationary(name: str, seed: int) -> None:
-    instance = CASES[name].make(seed)
-    problem: Any = instance.problem
-    if instance.point is None or instance.optimum is None or not hasattr(problem, "value_and_gradient"):
-        return  # nothing is built in
-    theta = instance.point["theta"]
-    gradient = problem.penalty.gradient(theta, problem.value_and_gradient(theta)[1])
-    assert np.abs(gradient).max() <= 1e-12 * problem.trivial_value
 
 
 @pytest.mark.parametrize("name", ["mrf-planted-lasso", "crf-planted-lasso"])

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from convexstruct.arrays import Labels, Point
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
-from convexstruct.core.solution import Status
 from convexstruct.families.log_linear.hidden_markov import TABLES, HiddenMarkov
 from convexstruct.families.log_linear.solvers.baum_welch import BaumWelch
 from convexstruct.models.log_linear import expected_counts
@@ -62,36 +61,6 @@ def test_p_is_that_of_all_state_sequences_and_above_the_bound(pseudocounts: floa
     assert primal.allowance <= ROUNDING * (1.0 + primal)
     assert bound <= primal
     assert max(problem.residuals(point).values()) == 0.0
-
-
-@pytest.mark.parametrize(("pseudocounts", "rightwards"), [(0.0, False), (0.5, True)])
-@given(seed=SEEDS)
-@EXAMPLES
-def test_p_never_rises_and_another_iteration_changes_hardly_anything(
-    pseudocounts: float, rightwards: bool, seed: int
-) -> None:
-    problem, _, _ = drawn(seed, pseudocounts, rightwards)
-    iterates = list(itertools.islice(BaumWelch(restarts=2, fall=1e-8).iterate(problem), 500))
-    assert (np.diff([iterate.primal for iterate in iterates]) <= ROUNDING).all()
-    last = iterates[-1]
-    assert last.primal == pytest.approx(float(problem.primal(last.point)), rel=ROUNDING, abs=ROUNDING)
-    if last.done:
-        assert "P is not convex" in last.message
-        assert problem.stationarity(last.point) < 1e-2
-    assert (last.point["transition"][~problem.allowed["transition"]] == 0).all()
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_of_sequences_of_length_one_the_optimum_is_the_entropy_of_their_frequencies(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    weights = rng.uniform(0.5, 2.0, 6)
-    problem = HiddenMarkov.read([[0], [1], [1], [2], [0], [0]], 2, 3, weights=weights)
-    solution = solve(problem)
-    assert solution.status is Status.OPTIMAL
-    shares = np.bincount([0, 1, 1, 2, 0, 0], weights=weights)
-    exact = -float((shares * np.log(shares / shares.sum())).sum())
-    assert solution.lower_bound <= exact + ROUNDING
-    assert solution.primal == pytest.approx(exact, rel=HIGH.gap)
 
 
 @pytest.mark.parametrize("pseudocounts", [0.0, 0.3])

@@ -171,16 +171,6 @@ def test_samples_counts_and_moments_state_one_problem() -> None:
     assert 60 * by_moments.primal({"theta": theta}) == pytest.approx(wanted, rel=ROUNDING)
 
 
-def test_a_weight_counts_a_sample_so_many_times() -> None:
-    problem = drawn("cycle", 5, 12)
-    weights = np.arange(1, 13)
-    assert problem.samples is not None
-    weighted = MarkovRandomField.read(problem.factors, problem.samples, weights=weights, beta=1.0)
-    repeated = MarkovRandomField.read(problem.factors, np.repeat(problem.samples, weights, axis=0), beta=1.0)
-    theta = np.random.default_rng(4).normal(size=problem.dimension)
-    assert weighted.primal({"theta": theta}) == pytest.approx(repeated.primal({"theta": theta}), rel=ROUNDING)
-
-
 def test_witnesses_are_judged_by_how_far_they_are_from_the_polytope() -> None:
     problem = drawn("path", beta=1.0)
     z = problem.gibbs(np.zeros(problem.dimension))

@@ -189,14 +189,6 @@ def test_samples_with_the_same_blanket_share_a_conditional() -> None:
     np.testing.assert_array_equal(wide[first][group], wide)
 
 
-def test_weights_count_as_copies_and_counts_are_kept_apart_from_the_scale() -> None:
-    factors, theta, rng = some_factors(3)
-    samples = np.column_stack([rng.integers(card, size=6) for card in factors.cards])
-    weighted = PseudoLikelihood.read(factors, samples, weights=[1, 2, 3, 1, 1, 2], beta=0.5)
-    copied = PseudoLikelihood.read(factors, np.repeat(samples, [1, 2, 3, 1, 1, 2], axis=0), beta=0.5)
-    assert weighted.primal({"theta": theta}) == pytest.approx(copied.primal({"theta": theta}), rel=1e-13)
-
-
 def test_a_minimum_that_does_not_exist_is_found_with_its_direction() -> None:
     """If both labels are equal in all samples, P falls for ever as their tie grows; with one other it does not."""
     graph = nx.path_graph(2)
@@ -217,16 +209,6 @@ def test_a_variable_without_a_factor_costs_the_logarithm_of_its_labels() -> None
     problem = PseudoLikelihood.read(read_factors([2, 3], [[0]]), [[0, 2], [1, 1]])
     assert problem.primal({"theta": np.zeros(2)}) == pytest.approx(2 * np.log(2) + 2 * np.log(3))
     assert repr(problem).startswith("PseudoLikelihood(2 samples")
-
-
-def test_what_is_no_witness_proves_nothing() -> None:
-    problem, _, _ = posed(1)
-    p = problem.trivial()[1]["conditionals"]
-    assert problem.dual({"conditionals": 2 * p}) == -np.inf
-    assert problem.dual({"conditionals": np.where(np.arange(len(p)) == 0, np.nan, p)}) == -np.inf
-    with pytest.raises(ValueError, match="wanted"):
-        problem.dual({"conditionals": p[1:]})
-    assert problem.primal({"theta": np.full(problem.dimension, np.inf)}) == np.inf
 
 
 @pytest.mark.parametrize("tied", [False, True])

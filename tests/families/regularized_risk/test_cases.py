@@ -1,49 +1,17 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from convexstruct.core.cases import Instance, Make
+from convexstruct.core.cases import Instance
 from convexstruct.families.regularized_risk import cases
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.models import FORMULATIONS
 from convexstruct.tolerances import HIGH, ROUNDING
-from tests.reference import optimum
-
-KNOWN = [
-    cases.planted,
-    cases.planted_bias,
-    cases.planted_pieces,
-    cases.planted_floor,
-    cases.hadamard_small,
-    cases.separate_classes,
-    cases.separate_labels,
-]
 
 
 def made(instance: Instance) -> RegularizedRisk:
     assert isinstance(instance.problem, RegularizedRisk)
     return instance.problem
-
-
-@pytest.mark.parametrize("make", KNOWN)
-@pytest.mark.parametrize("seed", range(3))
-def test_the_optimum_built_in_is_the_one_a_general_solver_finds(make: Make, seed: int) -> None:
-    instance = make(seed)
-    assert instance.optimum is not None
-    said = optimum(FORMULATIONS["regularized_risk.primal"].builder(instance.problem))
-    assert said.value == pytest.approx(instance.optimum, rel=HIGH.gap, abs=HIGH.gap)
-
-
-@pytest.mark.parametrize("make", KNOWN)
-@pytest.mark.parametrize("seed", range(3))
-def test_the_point_built_in_has_the_optimal_value(make: Make, seed: int) -> None:
-    instance = make(seed)
-    assert instance.point is not None
-    problem = made(instance)
-    assert problem.primal(problem.as_point(instance.point)) == pytest.approx(instance.optimum, rel=ROUNDING)
-    if problem.n_biases:  # and no other bias is better
-        assert problem.value(instance.point["w"]) == pytest.approx(instance.optimum, rel=ROUNDING)
 
 
 def test_the_planted_machine_has_margins_of_every_kind() -> None:

@@ -172,14 +172,6 @@ def test_what_lies_in_q_stays_as_it_is(problem: RegularizedRisk) -> None:
     np.testing.assert_allclose(problem.feasible(some), some, rtol=1e-14)
 
 
-def test_a_witness_that_is_not_finite_is_refused() -> None:
-    problem = makers()["binary"]
-    for value in (np.nan, np.inf):
-        witness = {"alpha": np.full(N, value)}
-        assert problem.dual(witness) == -np.inf
-        assert problem.dual_residuals(witness) == {"alpha not finite": np.inf}
-
-
 @pytest.mark.parametrize("of", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 def test_every_product_with_the_features_asks_for_the_deadline(of: Any) -> None:
     """So an oracle or a certificate of large data ends at most one product after the deadline."""

@@ -20,33 +20,10 @@ from convexstruct.tolerances import HIGH, LOW, ROUNDING
 from tests.mutants import honest, judged
 from tests.reference import optimum
 
-#: Instances whose optimum is known, and a formulation that serves each.
-KNOWN = {
-    "planted": "marginals",
-    "planted_edges": "marginals",
-    "planted_slack": "n_slack",
-    "planted_chains": "marginals",
-    "planted_loops": "marginals",
-    "planted_grid": "associative",
-    "planted_signs": "marginals",
-    "planted_relaxed": "local_relaxation",
-    "separate_nodes": "n_slack",
-    "separate_examples": "dual_alpha",
-    "one_label": "n_slack",
-}
-
 
 def made(instance: Instance) -> StructuredSVM:
     assert isinstance(instance.problem, StructuredSVM)
     return instance.problem
-
-
-@pytest.mark.parametrize(("name", "formulation"), KNOWN.items())
-def test_the_optimum_built_in_is_the_one_a_general_solver_finds(name: str, formulation: str) -> None:
-    instance = getattr(cases, name)(2)
-    assert instance.optimum is not None
-    said = optimum(FORMULATIONS[f"structured_svm.{formulation}"].builder(instance.problem))
-    assert said.value == pytest.approx(instance.optimum, rel=HIGH.gap, abs=HIGH.gap)
 
 
 @pytest.mark.parametrize("scaling", ["margin", "slack"])

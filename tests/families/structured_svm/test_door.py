@@ -32,13 +32,7 @@ WIDE: dict[str, Any] = {
         ({"node_features": None}, "node_features is None, wanted a list of arrays.*or a kernel"),
         ({"node_features": np.full((5, 2), np.nan)}, "node_features contains NaN or infinity"),
         ({"C": 0.0}, "C is 0.0, wanted a positive number"),
-        ({"C": -1.0}, "C is -1.0, wanted a positive number"),
-        ({"C": np.nan}, "C is nan, wanted a positive number"),
-        ({"C": "1"}, "C is '1', wanted a positive number"),
-        ({"C": True}, "C is True, wanted a positive number"),
         ({**NO_C, "lam": 0.0}, "lam is 0.0, wanted a positive number"),
-        ({**NO_C, "beta": np.inf}, "beta is inf, wanted a positive number"),
-        ({**NO_C, "C_mean": -2}, "C_mean is -2, wanted a positive number"),
         (NO_C, "the scale needs exactly one of C, C_mean, lam, beta, got none"),
         ({"lam": 1.0}, "the scale needs exactly one of C, C_mean, lam, beta, got C, lam"),
         ({"scaling": "both"}, "scaling is 'both', wanted 'margin' or 'slack'"),
@@ -46,8 +40,6 @@ WIDE: dict[str, Any] = {
         ({"loss": [np.zeros((2, 2)), np.zeros((3, 3))]}, r"loss\[1\] has shape \(3, 3\), wanted \(3, 2\)"),
         ({"weights": [1.0]}, r"weights has shape \(1,\), wanted \(2,\): one weight an example"),
         ({"weights": [1.0, 0.0]}, "weights holds 0, wanted positive numbers"),
-        ({"weights": [1.0, np.nan]}, "weights contains NaN or infinity, wanted finite numbers"),
-        ({"weights": ["a", "b"]}, "weights holds strings, wanted real numbers"),
         ({"inference": "lp"}, "inference is 'lp', wanted one of exact, minimum_cut, expansion, relaxed"),
         ({"inference": "minimum_cut"}, "'minimum_cut' came with a network that is not associative"),
         ({"inference": "minimum_cut", "associative": True, "n_labels": 3}, "came with 3 labels, wanted two"),
@@ -79,13 +71,3 @@ def test_what_was_given_makes_a_problem_and_so_does_the_relaxation_of_a_wide_gra
     problem = StructuredSVM.read(**GIVEN)
     assert (problem.n_examples, problem.dimension, problem.lam, problem.scale.C) == (2, 8, 1.0, 1.0)
     assert StructuredSVM.read(**{**GIVEN, **WIDE, "inference": "relaxed"}).oracle.relaxed
-
-
-def test_the_problem_keeps_no_view_of_what_was_given() -> None:
-    weights, labels, costs = np.ones(2), [np.array([0, 1]), np.array([1, 0, 1])], 1.0 - np.eye(2)
-    problem = StructuredSVM.read(**{**GIVEN, "labels": labels, "weights": weights, "loss": costs})
-    for array in (weights, costs, *labels):
-        array[:] = 7
-    assert problem.weights.tolist() == [1.0, 1.0]
-    assert problem.features.truth.tolist() == [0, 1, 1, 0, 1]
-    assert problem.loss.costs.max() == 1.0

@@ -363,13 +363,6 @@ def test_of_many_labellings_the_oldest_are_forgotten_and_the_bounds_stay() -> No
     np.testing.assert_array_equal(features.met(0, own[7])[0], first)
 
 
-def test_a_run_goes_on_from_an_earlier_solution() -> None:
-    problem = problem_of("ranking")
-    first = cs.solve(problem, tol="LOW")
-    for solver in SERVING:
-        assert cs.solve(problem, solver, start=first).status is Status.OPTIMAL
-
-
 def test_the_fingerprint_knows_the_functions_and_the_data() -> None:
     one, other = altered(heaviest_matching), altered(second_best)
     assert fingerprint(one, exact=True) == fingerprint(altered(heaviest_matching), exact=True)

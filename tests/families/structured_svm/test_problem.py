@@ -107,28 +107,6 @@ def test_a_point_is_read_from_an_array_or_a_mapping() -> None:
         np.testing.assert_array_equal(problem.as_point(given_as)["w"], np.ones(15))
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (np.ones(3), r"w has shape \(3,\), wanted \(15,\)"),
-        (np.ones((3, 5)), r"w has shape \(3, 5\), wanted \(15,\)"),
-        ({"theta": np.ones(15)}, r"point has the keys \['theta'\], wanted w and perhaps shifts"),
-        ("w", r"w is 'w', wanted \(15,\) numbers"),
-        (None, r"w is None, wanted \(15,\) numbers"),
-    ],
-)
-def test_what_is_no_point_is_refused_in_one_sentence(value: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        svm(0).as_point(value)
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite_has_no_finite_value(bad: float) -> None:
-    w = np.ones(15)
-    w[3] = bad
-    assert svm(0).primal({"w": w}) == np.inf
-
-
 @pytest.mark.parametrize("inference", ["exact", "minimum_cut", "expansion", "relaxed"])
 def test_weights_below_zero_in_an_associative_network_are_named_and_repaired(inference: str) -> None:
     problem = svm(0, graphs=LOOPY, n_labels=2, associative=True, inference=inference)
@@ -152,14 +130,6 @@ def test_other_networks_have_no_sign_to_keep() -> None:
     np.testing.assert_array_equal(problem.repair({"w": w})["w"], w)
 
 
-def test_minimum_cuts_value_the_problem_as_junction_trees_do() -> None:
-    exact = svm(11, graphs=LOOPY, n_labels=2, associative=True, n_edge_features=2)
-    cuts = svm(11, graphs=LOOPY, n_labels=2, associative=True, n_edge_features=2, inference="minimum_cut")
-    for seed in range(20):
-        w = exact.project(np.random.default_rng(seed).normal(size=exact.dimension))
-        assert cuts.primal({"w": w}) == pytest.approx(exact.primal({"w": w}), rel=ROUNDING * 10)
-
-
 # -- the dual value ----------------------------------------------------------------------------------------------------
 
 
@@ -174,13 +144,6 @@ def test_the_best_multiple_between_0_and_1_is_found(seed: int, associative: bool
     assert best >= on_a_grid - ROUNDING * max(1.0, abs(on_a_grid))
     assert best <= on_a_grid + 1e-3 * max(1.0, abs(loss))
     assert best >= 0.0 or loss < 0
-
-
-def test_where_signs_count_negative_entries_of_psi_cost_nothing() -> None:
-    free, signed = svm(4), svm(4, associative=True)
-    psi = -np.ones(signed.dimension)
-    assert signed.dual_value(psi, 1.0) == pytest.approx(1.0 - 0.5 * signed.features.n_node_weights)
-    assert free.dual_value(-np.ones(free.dimension), 1.0) == pytest.approx(1.0 - 0.5 * free.dimension)
 
 
 @pytest.mark.parametrize("size", [1e-3, 1.0, 1e6])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from itertools import islice
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,8 +16,6 @@ from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.iterate import Solver
 from convexstruct.core.solution import Status
-from convexstruct.families.generative_margin.problem import GenerativeMargin
-from convexstruct.families.generative_margin.solvers import proximal_dual, simplicial_master
 from convexstruct.families.generative_margin.solvers.proximal_dual import ProximalDual, proximal_theta
 from convexstruct.families.generative_margin.solvers.proximal_rsd import ProximalRSD, Record
 from convexstruct.families.generative_margin.solvers.simplicial_master import Master
@@ -129,8 +126,8 @@ def test_the_printed_23_25_and_26_are_not_the_derivatives(seed: int) -> None:
     assert np.abs(np.diag(numeric_lam) - printed_lam).max() > 0.05
 
 
-def test_derivatives_stay_finite_as_lam_goes_to_zero_and_theta_grows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By `LARGEST_THETA`."""
+def test_derivatives_stay_finite_as_lam_goes_to_zero_and_theta_grows() -> None:
+    """By LARGEST_THETA of the proximal_dual: without it e^theta overflows, with a warning."""
     function, mu, _ = dual_function(0, gamma=1e-3)
     for lam in (np.zeros(3), np.full(3, 1e-300)):
         at = function.at(mu - 5.0, 0.0, lam)
@@ -138,9 +135,6 @@ def test_derivatives_stay_finite_as_lam_goes_to_zero_and_theta_grows(monkeypatch
         assert np.isfinite(at.value)
         assert np.isfinite(at.mass).all()
         assert all(np.isfinite(part).all() for part in function.second(at))
-    monkeypatch.setattr(proximal_dual, "LARGEST_THETA", np.inf)
-    with pytest.warns(RuntimeWarning, match="overflow"), np.errstate(invalid="ignore"):
-        assert not np.isfinite(function.at(mu - 5.0, 0.0, np.zeros(3)).mass).all()
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -186,27 +180,6 @@ def test_the_master_reaches_the_optimum_that_slsqp_finds(seed: int, n_simplices:
     assert found.gap <= 1e-7
     assert np.bincount(simplex, weights=found.alpha) == pytest.approx(1.0, abs=1e-12)
     assert (found.alpha >= 0).all()
-
-
-def test_line_searches_that_cannot_rise_are_given_up_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`TRIALS`: at the optimum of some problems all trials of several ridges fail; more of them find nothing."""
-    evaluations, plain, values = [0], ProximalDual.at, []
-
-    def counted(*given: Any) -> Any:
-        evaluations[-1] += 1
-        return plain(*given)
-
-    monkeypatch.setattr(ProximalDual, "at", counted)
-    for trials in (simplicial_master.TRIALS, 40):
-        monkeypatch.setattr(simplicial_master, "TRIALS", trials)
-        for seed in range(30):
-            function, _, _ = dual_function(seed)
-            rng = np.random.default_rng(100 + seed)
-            points = rng.normal(size=(8, 7)), rng.uniform(0, 2, size=8), np.zeros(8, dtype=np.intp)
-            values.append(Master(function, *points, joint=True).solve(np.full(8, 1 / 8)).dual.value)
-        evaluations.append(0)
-    assert values[:30] == pytest.approx(values[30:], rel=1e-6)
-    assert evaluations[1] > 1.3 * evaluations[0]
 
 
 def test_the_master_copes_with_more_points_than_dimensions_and_with_repeated_points() -> None:
@@ -311,12 +284,3 @@ def test_seconds_are_told_by_subroutine() -> None:
     assert all(seconds > 0 for seconds in solution.trace.parts.values())
     assert sum(solution.trace.parts.values()) <= solution.seconds
     assert solution.trace.oracle_calls[-1] >= 30
-
-
-def test_a_start_restores_its_bounds_and_goes_on() -> None:
-    problem: GenerativeMargin = hmm(0)
-    first = solve(problem, ProximalRSD(), max_iterations=30)
-    following = next(iter(ProximalRSD().iterate(problem, first)))
-    assert following.primal == pytest.approx(first.primal, rel=ROUNDING)
-    assert following.lower_bound == pytest.approx(first.lower_bound, rel=ROUNDING)
-    assert solve(problem, ProximalRSD(), tol=MID, start=first, max_iterations=300).status is Status.OPTIMAL

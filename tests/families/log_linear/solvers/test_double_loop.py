@@ -13,7 +13,6 @@ from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.log_linear.approximate_field import ApproximateField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
-from convexstruct.families.log_linear.solvers import double_loop
 from convexstruct.families.log_linear.solvers.double_loop import DoubleLoop, _Approximate
 from convexstruct.families.log_linear.solvers.pseudo_moments import PseudoMoments
 from convexstruct.features.graphs.factors import Factors, factors_of_features, tabular_factors
@@ -78,25 +77,15 @@ def tied() -> ApproximateField:
 
 
 def test_where_messages_do_not_converge_it_ends_and_says_so() -> None:
-    """At a theta where they do converge."""
+    """At a theta where they do converge, after FAILED_ROUNDS of the double_loop: without them it goes on for long."""
     problem, options = tied(), DoubleLoop(damping=0.0, rounds=20)
-    found = solve(problem, options)
+    found = solve(problem, options, max_iterations=30)
     assert found.status is Status.UNCERTIFIED
     assert "ends where lower values are that do not let them converge" in found.message
     free = solve(problem, DoubleLoop())
     assert "ends where" not in free.message
     values = [_Approximate(problem, DoubleLoop()).value_and_gradient(each.point["theta"])[0] for each in (free, found)]
     assert values[0] < values[1] < np.inf
-
-
-def test_without_an_end_after_failed_rounds_it_goes_on_along_the_border(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`FAILED_ROUNDS`: three times the rounds try more than ten times the parameters."""
-    problem, options = tied(), DoubleLoop(damping=0.0, rounds=20)
-    ended = solve(problem, options)
-    monkeypatch.setattr(double_loop, "FAILED_ROUNDS", 10**9)
-    further = solve(problem, options, max_iterations=3 * ended.iterations)
-    assert further.status is Status.ITERATION_LIMIT
-    assert further.trace.oracle_calls[-1] > 10 * ended.trace.oracle_calls[-1]
 
 
 def test_from_a_start_where_messages_oscillate_nothing_is_claimed() -> None:

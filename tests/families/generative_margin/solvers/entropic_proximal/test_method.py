@@ -15,7 +15,7 @@ from convexstruct.core.registry import choose
 from convexstruct.datasets.generated.networks import random_network
 from convexstruct.datasets.generated.ring import EASY, HARD, ring
 from convexstruct.families.generative_margin.cases import CASES
-from convexstruct.families.generative_margin.solvers.entropic_proximal import EntropicProximal, diagonal
+from convexstruct.families.generative_margin.solvers.entropic_proximal import EntropicProximal
 from convexstruct.families.generative_margin.solvers.entropic_proximal.covariance import CountCovariance
 from convexstruct.families.generative_margin.solvers.entropic_proximal.descent import Descent
 from convexstruct.families.generative_margin.solvers.entropic_proximal.diagonal import DiagonalMetric
@@ -258,15 +258,6 @@ def test_every_instance_is_certified_to_a_millionth(name: str) -> None:
     assert solution.lower_bound - slack <= reference <= solution.primal + slack
 
 
-@pytest.mark.parametrize(("noise", "eta"), [(EASY, 0.1), (HARD, 0.1), (HARD, 1.0)])
-def test_rings_are_certified_to_a_millionth(noise: Any, eta: float) -> None:
-    data = ring(20, 20, 5, noise, seed=3)
-    problem = GenerativeMargin.hmm(data.symbols, data.states, 5, data.n_symbols, eta=eta, loss="ring")
-    solution = solve(problem, EntropicProximal(), tol=HIGH)
-    assert solution.status.solved
-    assert 0.0 <= solution.gap <= HIGH.gap
-
-
 def test_a_diagonal_metric_reaches_the_same_optimum() -> None:
     problem = small_ring(5)
     exact, plain = solve(problem, EntropicProximal(), tol=HIGH), solve(problem, EntropicProximal(newton=False), tol=MID)
@@ -309,15 +300,6 @@ def test_the_covariance_of_a_pilot_run_re_weighted_stands_for_all_examples() -> 
     at = few.measure.theta, few.measure.loss
     assert run._known == pytest.approx(CountCovariance(problem.features)(*at), rel=1e-4, abs=1e-5)
     assert run.measure.log_partition == pytest.approx(5.0 * few.measure.log_partition, rel=ROUNDING)
-
-
-def test_a_solve_goes_on_from_where_it_was() -> None:
-    problem = small_ring(2)
-    first = solve(problem, EntropicProximal(), tol=HIGH, max_iterations=3)
-    assert not first.status.solved
-    second = solve(problem, EntropicProximal(), tol=HIGH, start=first)
-    assert second.status.solved
-    assert second.iterations <= solve(problem, EntropicProximal(), tol=HIGH).iterations
 
 
 def test_zeros_in_c_and_in_the_start_do_no_harm() -> None:
@@ -373,15 +355,6 @@ def test_the_diagonal_metric_knows_the_directions_in_which_the_covariance_vanish
     plain._matrix = None
     barrier = stage.barrier_curvature(value)
     assert conditioning(knowing, barrier, hessian, problem) <= 0.3 * conditioning(plain, barrier, hessian, problem)
-
-
-def test_a_metric_serves_for_some_steps_and_is_made_anew_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(diagonal, "METRIC_STEPS", 3)
-    stage, value = begin(small_ring(0), 0)
-    metric = DiagonalMetric(stage, value)
-    assert metric.moved(stage, value) is metric
-    assert metric.moved(stage, value) is metric
-    assert metric.moved(stage, value) is not metric
 
 
 @pytest.mark.parametrize("tol", [1e-3, 1e-4, 1e-5, 1e-6])

@@ -48,16 +48,6 @@ def test_products_and_the_preconditioner_of_groups_are_those_of_the_matrix(kind:
     np.testing.assert_allclose(blocks, np.eye(risk.dimension), atol=HIGH.gap)
 
 
-def test_one_block_for_all_outputs_is_that_of_the_means_of_their_weights() -> None:
-    rng = np.random.default_rng(0)
-    X, lam = rng.normal(size=(N, D)), 0.3
-    squares = 0.5 + rng.random((N, K))
-    solve = groups._blocks(X, squares.ravel(), K, lam)
-    right = rng.normal(size=(K, D))
-    block = lam * np.eye(D) + X.T @ (squares.mean(axis=1)[:, None] * X)
-    np.testing.assert_allclose(solve(right.ravel()).reshape(K, D), np.linalg.solve(block, right.T).T, rtol=1e-6)
-
-
 def test_products_of_newtons_matrix_are_those_of_the_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where all scores are computed, and where rows of X are copied without the scores that have no curvature."""
     rng = np.random.default_rng(1)

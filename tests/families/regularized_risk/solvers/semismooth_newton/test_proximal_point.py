@@ -189,7 +189,7 @@ def test_a_part_whose_gap_cannot_fall_is_left_for_all_groups(monkeypatch: pytest
 
 def test_where_bounds_no_longer_improve_the_run_ends() -> None:
     """By IDLE_ROUNDS: the tolerance of 0 is never reached."""
-    problem, most = random_problem("binary", 60, 5, 1e-3, 1.0, 4), 3 * proximal_point.IDLE_ROUNDS
+    problem, most = random_problem("binary", 60, 5, 1e-3, 1.0, 4), 300
     assert any(found.done for found in islice(SemismoothNewton().iterate(problem), most))
 
 

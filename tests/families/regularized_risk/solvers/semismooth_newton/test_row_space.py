@@ -83,13 +83,6 @@ def test_rows_without_a_factor_and_sets_that_are_sparse_or_tall_stay_as_they_are
         assert solve(problem).status is Status.OPTIMAL
 
 
-def test_a_start_that_is_given_is_taken_up_without_row_space(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = random_problem("binary", 20, 50, 1e-2, 1.0, 0)
-    first = solve(problem, SemismoothNewton())
-    monkeypatch.setattr(proximal_point, "in_row_space", None)
-    assert solve(problem, SemismoothNewton(), start=first).status is Status.OPTIMAL
-
-
 def test_what_row_space_found_is_kept_where_the_time_ends_inside_it(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = random_problem("binary", 24, 60, 1e-2, 1.0, 0)
     with ExitStack() as stack:
