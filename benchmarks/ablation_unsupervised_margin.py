@@ -20,8 +20,8 @@ from convexstruct.core.certificates import relative_gap
 from convexstruct.families.unsupervised_margin import InteriorPoint, LowRank, UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.solvers import (
     alternating,
+    central_path,
     diagonal,
-    interior_point,
     low_rank,
     reduced_admm,
     splitting,
@@ -111,7 +111,7 @@ OF_ADMM = (
     *options(memory=(0,), relaxation=(1.0,), changes=(0,), every=(1,)),
     *numbers(reduced_admm, BOUND_RATIO=(1.0, math.inf)),
 )
-OF_INTERIOR = (*options(barrier=(1e-3, 10.0)), *numbers(interior_point, SHORT_OF_BORDER=(0.7, 0.999), BLOCK=(8, 10**6)))
+OF_INTERIOR = (*options(barrier=(1e-3, 10.0)), *numbers(central_path, SHORT_OF_BORDER=(0.7, 0.999), BLOCK=(8, 10**6)))
 OF_DIAGONAL = numbers(diagonal, BARRIER_FALL=(0.5,), LAST_BARRIER=(1e-10, 1e-7), LEAST_EIGENVALUE=(1e-8, 0.1))
 OF_HALVES = (
     *numbers(alternating, PENALTY=(0.1, 1.0), RELAXATION=(1.0,), STEPS=(500,)),

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from convexstruct.arrays import Index, Matrix, Point, Vector
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
+from convexstruct.families.unsupervised_margin.solvers.central_path import Cone, Orthant, Semidefinite
 from convexstruct.families.unsupervised_margin.solvers.splitting import cost_size
 
 GROUPS = ("signs", "none", "current", "previous", "both", "u above", "u below", "v above", "v below")
@@ -74,6 +75,14 @@ class FreeEntries:
         for name, size, (rows, columns, at) in zip("MN", (self.problem.n_rows, self.problem.n_pairs), self.entries):
             found[name] = np.eye(size)
             found[name][rows, columns] = found[name][columns, rows] = x[at]
+        return found
+
+    def cones(self) -> list[Cone]:
+        """The constraints at the safe point; that of N only where N has free entries."""
+        found: list[Cone] = [Orthant(self.G, self.h - self.G @ self.x)]
+        for matrix, (share, _), entries in zip(self.point(self.x).values(), self.problem.feasible.shares, self.entries):
+            if len(entries[0]):
+                found.append(Semidefinite(matrix - share, *entries))
         return found
 
     def witness(self, z: Vector, dual_m: Matrix, dual_n: Matrix | None = None) -> Point:
