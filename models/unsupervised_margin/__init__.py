@@ -9,7 +9,7 @@ from convexstruct.models.unsupervised_margin import cuts, relaxation
 from convexstruct.models.unsupervised_margin.cuts import ConstraintGeneration, delta_cuts
 from convexstruct.models.unsupervised_margin.margin_loss import indicators, margin_loss, relaxed_loss
 from convexstruct.models.unsupervised_margin.relaxation import full, multiclass, reduced
-from convexstruct.models.unsupervised_margin.tightened import Exchanges, keep_or_flip
+from convexstruct.models.unsupervised_margin.tightened import keep_or_flip
 from convexstruct.models.unsupervised_margin.two_class import (
     alternating_matrix,
     dual,
@@ -24,7 +24,6 @@ ENTRIES: tuple[Entry, ...] = (*relaxation.ENTRIES, *cuts.ENTRIES)
 __all__ = [
     "ENTRIES",
     "ConstraintGeneration",
-    "Exchanges",
     "alternating_matrix",
     "delta_cuts",
     "dual",

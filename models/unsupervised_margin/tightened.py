@@ -31,40 +31,11 @@ import numpy as np
 
 from convexstruct.arrays import Point
 from convexstruct.core.registry import one_family
-from convexstruct.families.unsupervised_margin.label_exchanges import places, polytope, product, table_products
+from convexstruct.families.unsupervised_margin.label_exchanges import gram, polytope
 from convexstruct.families.unsupervised_margin.permutation_invariant import PermutationInvariantMargin
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
-from convexstruct.marginals.triplets import picks
 from convexstruct.models.formulation import Equation, Formulation, Recovered, equation
 from convexstruct.models.unsupervised_margin.relaxation import Equivalences, recovered
-
-
-class Exchanges:
-    """The maximum over labels kept or exchanged, in CVXPY; derived in `families.unsupervised_margin.label_exchanges`.
-
-    A, r : A x <= r. gain : (p1 + p2,), a of a'x. size : p1 + p2.
-    """
-
-    def __init__(self, problem: UnsupervisedMargin) -> None:
-        self.problem = problem
-        self.size = problem.n_rows + problem.n_pairs
-        self.gain = np.concatenate([np.ones(problem.n_rows), np.zeros(problem.n_pairs)])
-        self.A, self.r = polytope(problem)
-
-    def gram(self, M: Any, N: Any) -> Any:
-        """G (p1 + p2, p1 + p2), affine in M and N (numbers, or CVXPY's expressions)."""
-        problem, k = self.problem, self.problem.n_labels
-        slope, constant = product("g", "g", k)
-        own = cp.multiply(problem.gram, slope * M + constant)
-        if not problem.n_pairs:
-            return own
-        rows, at = picks(np.arange(problem.n_rows), self.size), places(problem)
-        s, t = (picks(each, problem.n_rows) for each in (problem.current, problem.previous))
-        now, before = s @ M @ s.T, t @ M @ t.T
-        total = rows.T @ own @ rows
-        for (one, other), (a, b, c, d) in table_products(k).items():
-            total = total + at[one].T @ (a * N + b * now + c * before + d) @ at[other]
-        return total
 
 
 @one_family
@@ -75,23 +46,25 @@ def keep_or_flip(problem: UnsupervisedMargin) -> Formulation:
         s.t. [[G(M, N) / beta, a - A'z], [(a - A'z)', 2 tau]] semidefinite,   z >= 0                 "G"
              M - 11'/kappa >= 0,  N - 11'/kappa^2 >= 0, diag(M) = e, diag(N) = e, (9), (11), signs
 
-    by the dual of the maximum that `Exchanges` states, a'x = e'lambda. It is a lower bound on the margin loss of every
-    balanced labelling, and at least 0, because lambda = 0 and delta = 0 keep all labels. For kappa = 2 the maximum is
-    the margin loss itself where M and N are a labelling's, and without pairs the whole is (3). Certified by
+    by the dual of the maximum over labels kept or exchanged, x = (lambda, delta) and a'x = e'lambda, with A x <= r and
+    G, affine in M and N, of `families.unsupervised_margin.label_exchanges`. It is a lower bound on the margin loss of
+    every balanced labelling, and at least 0, because lambda = 0 and delta = 0 keep all labels. For kappa = 2 the
+    maximum is the margin loss itself where M and N are a labelling's, and without pairs the whole is (3). Certified by
     `PermutationInvariantMargin`.
 
     Source: ours, after paper 3, (3). Variables M (p1, p1), N (p2, p2), z, tau; parameters eps1, eps2.
     """
-    of, exchanges = Equivalences(problem), Exchanges(problem)
-    z, tau = cp.Variable(len(exchanges.r), nonneg=True, name="z"), cp.Variable(name="tau")
-    side = cp.reshape(exchanges.gain - exchanges.A.T @ z, (exchanges.size, 1), order="C")
+    of, (A, r) = Equivalences(problem), polytope(problem)
+    a = np.concatenate((np.ones(problem.n_rows), np.zeros(problem.n_pairs)))
+    z, tau = cp.Variable(len(r), nonneg=True, name="z"), cp.Variable(name="tau")
+    side = cp.reshape(a - A.T @ z, (len(a), 1), order="C")
     corner = cp.reshape(2 * tau, (1, 1), order="C")
-    block = cp.bmat([[exchanges.gram(of.M, of.N) / problem.beta, side], [side.T, corner]])
+    block = cp.bmat([[gram(problem, of.M, of.N, multiply=cp.multiply) / problem.beta, side], [side.T, corner]])
     shown = r"\begin{bmatrix} G(M, N) / \beta & a - A'z \\ (a - A'z)' & 2\tau \end{bmatrix} \succeq 0,\ z \ge 0"
     parts: dict[str, Equation] = {"G": equation(block >> 0, shown), **of.balance(), **of.lifted()}
     return Formulation(
         name="keep_or_flip",
-        objective=cp.Minimize(exchanges.r @ z + tau),
+        objective=cp.Minimize(r @ z + tau),
         objective_latex=r"\min_{M, N, z, \tau}\quad r'z + \tau",
         parts={**parts, **of.ones(), **of.ties(), **of.signs()},
         variables={**of.matrices, "z": z, "tau": tau},

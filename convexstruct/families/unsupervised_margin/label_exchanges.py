@@ -75,15 +75,16 @@ def places(problem: UnsupervisedMargin) -> dict[str, sp.csr_array]:
     return {name: picks(rows, size) for name, rows in zip(TABLES, at)}
 
 
-def gram(problem: UnsupervisedMargin, m: Matrix, n: Matrix, of: Any = np.asarray) -> Matrix:
-    """G (p1 + p2, p1 + p2); ``of`` is applied to K and to all coefficients: np.abs gives the sums of the magnitudes."""
-    p1, at = problem.n_rows, places(problem)
-    total = np.zeros((p1 + problem.n_pairs,) * 2)
+def gram(problem: UnsupervisedMargin, m: Any, n: Any, of: Any = np.asarray, multiply: Any = np.multiply) -> Any:
+    """G (p1 + p2, p1 + p2) of M and N, numbers or, with ``multiply`` = cp.multiply, CVXPY's expressions; ``of`` is
+    applied to K and to all coefficients: np.abs gives the sums of the magnitudes."""
+    rows, at = sp.eye_array(problem.n_rows, problem.n_rows + problem.n_pairs, format="csr"), places(problem)
     slope, constant = product("g", "g", problem.n_labels)
-    total[:p1, :p1] = of(problem.gram) * (of(slope) * m + of(constant))
-    now, before = problem.feasible.at_pairs(m)
-    for (one, other), (a, b, c, d) in table_products(problem.n_labels).items():
-        total += at[one].T @ (of(a) * n + of(b) * now + of(c) * before + of(d)) @ at[other]
+    total = rows.T @ multiply(of(problem.gram), of(slope) * m + of(constant)) @ rows
+    if problem.n_pairs:
+        now, before = (m[each][:, each] for each in (problem.current, problem.previous))
+        for (one, other), (a, b, c, d) in table_products(problem.n_labels).items():
+            total = total + at[one].T @ (of(a) * n + of(b) * now + of(c) * before + of(d)) @ at[other]
     return total
 
 

@@ -117,7 +117,7 @@ class PermutationInvariantMargin:
 
     def gram(self, point: Point, of: Any = np.asarray) -> Matrix:
         """G at M and N; with ``of`` = np.abs the sums of the magnitudes of its terms."""
-        return gram(self.problem, point["M"], point["N"], of)
+        return np.asarray(gram(self.problem, point["M"], point["N"], of))
 
     def _tangent(self, point: Point, x: Vector, z: Vector) -> Rounded:
         """The formula of f at M, N, x and z, for feasible and infeasible M and N."""

@@ -8,8 +8,9 @@ import pytest
 
 from convexstruct.arrays import Matrix
 from convexstruct.families.unsupervised_margin import UnsupervisedMargin
+from convexstruct.families.unsupervised_margin.label_exchanges import gram, polytope
 from convexstruct.models.formulation import Formulation, equation
-from convexstruct.models.unsupervised_margin import Exchanges, full, indicators, keep_or_flip, reduced, two_class
+from convexstruct.models.unsupervised_margin import full, indicators, keep_or_flip, reduced, two_class
 from convexstruct.tolerances import HIGH, LOW
 from tests.models.unsupervised_margin.instances import INSTANCES, least, losses, relations
 from tests.reference import SOLVERS, optimum
@@ -38,10 +39,9 @@ def differences(problem: UnsupervisedMargin, labels: tuple[int, ...]) -> tuple[l
 @pytest.mark.parametrize("name", ["chains", "three labels", "a tree", "points, three labels"])
 def test_the_gram_matrix_is_that_of_the_differences_of_any_labelling(name: str) -> None:
     problem = INSTANCES[name]()
-    exchanges = Exchanges(problem)
     for labels in list(losses(name))[:5]:
         found = indicators(problem, labels)
-        got = exchanges.gram(cp.Constant(found["M"]), cp.Constant(found["N"])).value
+        got = gram(problem, cp.Constant(found["M"]), cp.Constant(found["N"]), multiply=cp.multiply).value
         nodes, tables = differences(problem, labels)
         expected = np.array(
             [
@@ -54,11 +54,11 @@ def test_the_gram_matrix_is_that_of_the_differences_of_any_labelling(name: str) 
 
 def at_labels(problem: UnsupervisedMargin, labels: tuple[int, ...]) -> float:
     """The maximum over what is kept and what exchanged, for a labelling."""
-    exchanges, found = Exchanges(problem), indicators(problem, labels)
-    g = exchanges.gram(cp.Constant(found["M"]), cp.Constant(found["N"])).value
-    x = cp.Variable(exchanges.size, name="x")
-    gain = exchanges.gain @ x - cp.quad_form(x, cp.psd_wrap(g)) / (2 * problem.beta)
-    parts = {"x": equation(exchanges.A @ x <= exchanges.r, "")}
+    found, (a, r) = indicators(problem, labels), polytope(problem)
+    x = cp.Variable(problem.n_rows + problem.n_pairs, name="x")
+    square = cp.quad_form(x, cp.psd_wrap(gram(problem, found["M"], found["N"])))
+    gain = cp.sum(x[: problem.n_rows]) - square / (2 * problem.beta)
+    parts = {"x": equation(a @ x <= r, "")}
     return optimum(Formulation("exchanges", cp.Maximize(gain), r"\max", parts, {"x": x})).value
 
 
