@@ -9,9 +9,7 @@ of at most ``relative``, because they are sums and products of such numbers. The
     Psi = sum_v x_v (x) d_v + (edges),
 
 where d_v is -mu_v at every label but the true one, and there the sum of mu_v over the others: no difference of nearly
-equal numbers is taken before the product with the features. Psi is off by at most
-
-    (relative + gamma(B)) |X|'|d|        entrywise; B the terms of one block, blocks are added with their errors.
+equal numbers is taken before the product with the features.
 """
 
 from __future__ import annotations
@@ -20,15 +18,24 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-import scipy.sparse as sp
 
 from convexstruct.arrays import Labels, Matrix, Tensor, Vector
-from convexstruct.features.graphs.magnitudes import Magnitudes
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.inference.exact import ChainInference, ForestInference, Inference, TreeInference
 from convexstruct.oracles.chain.enclosure import near
 from convexstruct.oracles.tree import forest as levels
-from convexstruct.rounding import BLOCK, GREATEST, TINY, UNIT, compensated, gamma
+from convexstruct.rounding import (
+    BLOCK,
+    GREATEST,
+    TINY,
+    UNIT,
+    RoundedArray,
+    adjoint,
+    compensated,
+    exact,
+    gamma,
+    magnitudes,
+)
 
 
 @dataclass
@@ -129,68 +136,54 @@ class Marginals:
         self.gained += whole.reshape(self.gained.shape)
         self.wholes.append(compensated(pairs, pairs[0].shape))
 
-    def differences(self) -> Matrix:
+    def differences(self) -> RoundedArray:
         """d (P, S): -mu at every label but the true one, and there the sum of mu over the others."""
         features = self.features
         every = np.arange(features.n_nodes)
         away = -self.node
         away[every, features.truth] = 0.0
         away[every, features.truth] = -away.sum(axis=1)
-        return away
+        return self._uncertain(away)
 
-    def psi(self, plain: Magnitudes, away: Matrix) -> tuple[Vector, Vector]:
-        """Psi and the bound on its error, entrywise; both (d,).
+    def _uncertain(self, away: Matrix) -> RoundedArray:
+        """Sums of marginals of one sign, each of no more of them than a row has entries."""
+        terms = away.shape[1]
+        return RoundedArray(away, (self.relative + gamma(terms + 2)) * np.abs(away) + terms * self.absolute)
 
-        plain : sums of |features|, unweighted. away (P, S) : from `differences`.
-        """
+    def psi(self, away: RoundedArray) -> RoundedArray:
+        """Psi (d,). away (P, S) : from `differences`."""
         features = self.features
-        relative, absolute = self.relative + gamma(BLOCK + 8), self.absolute
-        used = np.flatnonzero(away[np.arange(features.n_nodes), features.truth])
-        x, d = features.node_features[used], away[used]
-        if sp.issparse(x):
-            first = np.asarray(x.T @ d)
-            size = np.asarray(abs(x).T @ np.abs(d))
-            long = np.bincount(x.indices, minlength=x.shape[1])
-            size *= (relative + long * UNIT / (1.0 - long * UNIT))[:, None]
-        else:
-            pieces = [slice(low, low + BLOCK) for low in range(0, len(used), BLOCK)]
-            shape = (x.shape[1], features.n_labels)
-            first = compensated((x[piece].T @ d[piece] for piece in pieces), shape)
-            size = np.zeros(shape)
-            for piece in pieces:
-                size += np.abs(x[piece]).T @ np.abs(d[piece])
-            size *= relative
-        lost = absolute * plain.node + features.n_nodes * TINY
-        error = (size * (1.0 + gamma(len(used))) + (2.0 * features.n_labels) * lost[:, None]).T.ravel()
-        second, second_error = self._edges(relative, absolute, plain.edge)
-        return np.concatenate((first.T.ravel(), second)), np.concatenate((error, second_error))
+        used = np.flatnonzero(away.value[np.arange(features.n_nodes), features.truth])
+        first = adjoint(features.node_features[used], away[used])
+        if len(used) < features.n_nodes and self.absolute:  # all other rows are 0 but for underflow
+            rest = magnitudes(features.node_features.T, np.full(features.n_nodes, features.n_labels * self.absolute))
+            first = first + RoundedArray(np.zeros(first.shape), rest[:, None])
+        parts = (first.T.reshape(-1), self._edges())
+        return RoundedArray(np.concatenate([part.value for part in parts]), np.concatenate([x.errors for x in parts]))
 
-    def _edges(self, relative: float, absolute: float, plain: Vector) -> tuple[Vector, Vector]:
-        """The part of Psi that belongs to w_edge, and its error."""
+    def _edges(self) -> RoundedArray:
+        """The part of Psi that belongs to w_edge."""
         features = self.features
         size, n = features.n_labels, features.n_edges
         if not n:  # features of edges may have columns all the same
-            return np.zeros(math.prod(features.edge_shape)), np.zeros(math.prod(features.edge_shape))
+            return exact(np.zeros(math.prod(features.edge_shape)))
         loose = np.zeros(n) if self.loose is None else self.loose
         if features.shared:
             lost = [self.edge, *(part[None] for part in self.wholes)]
-            table = compensated([*self.gained, *(-part for parts in lost for part in parts)], (size, size))[None]
+            value = compensated([*self.gained, *(-part for parts in lost for part in parts)], (size, size))
             mass = self.gained.sum(axis=0) + sum(parts.sum(axis=0) for parts in lost)
-            error = (relative * mass + absolute * n + float(loose.sum()))[None]
+            error = (self.relative + gamma(BLOCK + 8)) * mass + UNIT * np.abs(value)
+            table = RoundedArray(value, error + self.absolute * n + float(loose.sum()))
         else:
             assert features.edge_features is not None
             (s, t), every = features.truth[features.edges].T, np.arange(n)
-            away = -self.edge
-            away[every, s, t] = 0.0
-            away[every, s, t] = -away.sum(axis=(1, 2))
-            z = features.edge_features
-            pieces = [slice(low, low + BLOCK) for low in range(0, n, BLOCK)]
-            shape = (z.shape[1], size, size)
-            table = compensated((np.tensordot(z[p].T, away[p], axes=1) for p in pieces), shape)
-            count = relative + gamma(size * size)
-            error = count * np.tensordot(np.abs(z).T, np.abs(away), axes=1)
-            error += (absolute * size * size * plain + np.abs(z).T @ loose + n * TINY)[:, None, None]
-        error = error * (1.0 + gamma(n + 8)) + n * TINY
+            gain = -self.edge
+            gain[every, s, t] = 0.0
+            gain[every, s, t] = -gain.sum(axis=(1, 2))
+            away = self._uncertain(gain.reshape(n, -1)) + RoundedArray(0.0, loose[:, None])
+            table = adjoint(features.edge_features, away)
+        table = table.reshape(-1, size, size)
         if features.associative:
-            table, error = (np.diagonal(part, axis1=1, axis2=2) for part in (table, error))
-        return table.ravel(), error.ravel()
+            diagonals = (np.diagonal(part, axis1=1, axis2=2) for part in (table.value, table.errors))
+            table = RoundedArray(*diagonals)
+        return table.reshape(-1)

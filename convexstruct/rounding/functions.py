@@ -20,6 +20,8 @@ BLOCK_TERMS, EXACT_TERMS = 64, 128
 BLOCK = 256
 #: `adjoint` adds up at least ROWS rows of a matrix in one product, and at most BLOCKS such products.
 ROWS, BLOCKS = 128, 256
+#: Blocks of a sparse matrix have at least WIDE times as many entries as columns.
+WIDE = 8
 #: Rows of a dense matrix whose magnitudes are held at once.
 ROOM = 4096
 
@@ -135,7 +137,7 @@ def product(matrix: Any, x: Any, norms: Vector | None = None) -> Any:
     if not isinstance(x, RoundedArray):
         return np.asarray(matrix @ x)
     value = np.asarray(matrix @ x.value)
-    rate = gamma(_longest(matrix) + 2)
+    rate = gamma(longest_row(matrix) + 2)
     size, errors = np.abs(x.value), x.errors
     if size.ndim > 1:
         size, errors = size.max(axis=1), errors.max(axis=1)
@@ -148,26 +150,33 @@ def product(matrix: Any, x: Any, norms: Vector | None = None) -> Any:
 
 
 def adjoint(matrix: Any, x: Any) -> Any:
-    """matrix' x; (m,) or (m, k), the sums over `ROWS` rows or more added with their errors, so that rounding does not
-    grow with the number of rows; arguments as in `product`."""
+    """matrix' x; (m,) or (m, k); arguments as in `product`.
+
+    The sums over `ROWS` rows or more are added with their errors, so that rounding does not grow with the number of
+    rows; of a sparse matrix that of a column grows with its entries.
+    """
     if not isinstance(x, RoundedArray):
         return np.asarray(matrix.T @ x)
     n, m = matrix.shape
-    step = max(ROWS, -(-n // BLOCKS))
+    step, shape = max(ROWS, -(-n // BLOCKS)), (m, *x.shape[1:])
+    depth = np.full(m, min(step, n))
     if sp.issparse(matrix):
-        step = max(step, n * m // max(matrix.nnz, 1))  # fewer sums than entries
-    rate, shape = gamma(min(step, n) + 5), (m, *x.shape[1:])  # the sums of at most 2 BLOCKS parts included
-    size = np.zeros(shape)
-    weight = rate * np.abs(x.value) + x.error
+        step = max(step, WIDE * n * m // max(matrix.nnz, 1))  # adding the blocks' sums takes less than their products
+        depth = np.minimum(np.bincount(matrix.indices, minlength=m), step)
+    size, moved, uncertain = np.zeros(shape), np.zeros(shape), bool(x.error.any())
 
     def parts() -> Iterable[Tensor]:
         for low in range(0, n, step):
-            rows = matrix[low : low + step]
-            size[:] += magnitudes(rows.T, weight[low : low + step])
-            yield np.asarray(rows.T @ x.value[low : low + step])
+            rows, here = matrix[low : low + step].T, x[low : low + step]
+            size[:] += magnitudes(rows, np.abs(here.value))
+            if uncertain:
+                moved[:] += magnitudes(rows, here.errors)
+            yield np.asarray(rows @ here.value)
 
     value = compensated(parts(), shape)
-    return RoundedArray(value, size + UNIT * np.abs(value) + (2.0 * n * TINY if weight.any() else 0.0))
+    rate = gammas(depth + 5).reshape(-1, *(1,) * (value.ndim - 1))  # the sums of at most 2 BLOCKS parts included
+    lost = 2.0 * n * TINY if uncertain or x.value.any() else 0.0
+    return RoundedArray(value, rate * size + moved + UNIT * np.abs(value) + lost)
 
 
 def magnitudes(matrix: Any, x: Tensor) -> Tensor:
@@ -197,7 +206,7 @@ def row_norms(matrix: Any) -> Vector:
         return np.asarray(np.sqrt(squares * (1 + gamma(d + 8)) + d * TINY) * (1 + 4 * UNIT))
 
 
-def _longest(matrix: Any) -> int:
+def longest_row(matrix: Any) -> int:
     """The most terms of a sum over a row."""
     return int(np.diff(sp.csr_array(matrix).indptr).max(initial=0)) if sp.issparse(matrix) else int(matrix.shape[1])
 

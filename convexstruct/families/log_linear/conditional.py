@@ -345,9 +345,9 @@ class ConditionalRandomField(Penalised):
         longest = int(features.lengths.max())
         mixed.relative += gamma(rows + longest + 2 * features.n_labels + 16)
         mixed.absolute += TINY * (rows + 4)
-        psi, error = mixed.psi(self.magnitudes[0], mixed.differences())
+        psi = mixed.psi(mixed.differences())
         value = math.fsum(map(float, entropies)) if all(map(math.isfinite, entropies)) else -math.inf
-        return Rounded.of(value, *(each.allowance for each in entropies), UNIT * abs(value)), psi, error
+        return Rounded.of(value, *(each.allowance for each in entropies), UNIT * abs(value)), psi.value, psi.errors
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """How far the shares are from distributions."""

@@ -12,13 +12,9 @@ for edges. These are sums and products of nonnegative numbers, and therefore hav
   lemma 7).
 
 Then Psi = sum_v x_v (x) d_v + (edges), where d_v(s) = -mu_v(s), except at the true label, where d_v is the sum of the
-other labels' mu_v: no difference of two marginals is formed. Psi is off by at most
-
-    e = (relative + gamma(B)) |X|'|d|        entrywise; B the terms of one block, blocks are summed with compensation
-
-and E by relative E. Shares sum to at most 1 + eta, with eta a few units of rounding, so D(t) = t E - t^2 |Psi_+|^2 /
-(2 lam) is a lower bound for every 0 <= t <= 1 - eta. The allowance at the t chosen is t relative E + t^2 (2 Psi_+'e +
-|e|^2) / (2 lam), plus the rounding of the norm.
+other labels' mu_v: no difference of two marginals is formed. Psi and E carry their errors from there (`Enclosed`).
+Shares sum to at most 1 + eta, with eta a few units of rounding, so D(t) = t E - t^2 |Psi_+|^2 / (2 lam) is a lower
+bound for every 0 <= t <= 1 - eta.
 """
 
 from __future__ import annotations
@@ -30,15 +26,14 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from convexstruct import deadline
-from convexstruct.arrays import Matrix, Point, Vector
+from convexstruct.arrays import Point, Vector
 from convexstruct.families.structured_svm.kernel_rounding import of_lower_bound
-from convexstruct.families.structured_svm.rounding import PrimalRounding
 from convexstruct.families.structured_svm.witness import Posed, Witness, agreeing, consistent, read_witness
 from convexstruct.features.graphs.gram import GramFeatures
 from convexstruct.inference.differences import Marginals
 from convexstruct.inference.exact import Inference
 from convexstruct.oracles.tree import forest as levels
-from convexstruct.rounding import TINY, UNIT, Rounded, gamma, square, times, total
+from convexstruct.rounding import TINY, Rounded, RoundedArray, exact, gamma, row_norms, square, summed
 
 
 class Margin(Posed, Protocol):
@@ -46,9 +41,6 @@ class Margin(Posed, Protocol):
 
     @property
     def oracle(self) -> Inference: ...
-
-    @property
-    def rounding(self) -> PrimalRounding: ...
 
     def project(self, w: Vector) -> Vector: ...
 
@@ -61,12 +53,11 @@ class Aggregate(NamedTuple):
 
 
 class Enclosed(NamedTuple):
-    """psi (d,) and loss, the computed Psi and E; psi_error (d,) and the allowance of loss bound how far those of an
-    alpha whose shares sum to at most 1 + excess are from them. Not finite if an intermediate number was not.
-    spread : sum_p sqrt(K_pp) |d_p| if the features come from a kernel (`kernel_rounding`), else 0."""
+    """Psi (d,) and E, with how far those of an alpha whose shares sum to at most 1 + excess are from them. Not finite
+    if an intermediate number was not. spread : sum_p sqrt(K_pp) |d_p| if the features come from a kernel
+    (`kernel_rounding`), else 0."""
 
-    psi: Vector
-    psi_error: Vector
+    psi: RoundedArray
     loss: Rounded
     excess: float
     spread: float = 0.0
@@ -75,7 +66,7 @@ class Enclosed(NamedTuple):
 def aggregate(problem: Margin, dual_point: Point) -> Aggregate:
     """(Psi, E) of a witness whose shares are clipped at 0 and scaled to sum to at most 1."""
     found = enclosed(problem, read_witness(problem, dual_point))
-    return Aggregate(found.psi, float(found.loss))
+    return Aggregate(found.psi.value, float(found.loss))
 
 
 def enclosed(problem: Margin, witness: Witness) -> Enclosed:
@@ -105,11 +96,15 @@ def enclosed(problem: Margin, witness: Witness) -> Enclosed:
     longest = int(features.lengths.max())
     mixed.relative += gamma(rows + longest + 2 * size + 16)
     mixed.absolute += TINY * (rows + 4)
-    smallest = float(ceiling.min())
-    excess = gamma(rows + 16) + (rows * TINY / smallest if smallest > 0 else math.inf)
     away = mixed.differences()
-    psi, error = mixed.psi(problem.rounding.plain, away)
-    return Enclosed(psi, error, _loss(problem, mixed, lost), excess, _spread(problem, mixed, away))
+    excess = excess_of(rows, ceiling)
+    return Enclosed(mixed.psi(away), _loss(problem, mixed, lost), excess, _spread(problem, away))
+
+
+def excess_of(rows: int, ceiling: Vector) -> float:
+    """How far above 1 the shares of ``rows`` parts may sum that were scaled to sum to at most 1."""
+    smallest = float(ceiling.min())
+    return gamma(rows + 16) + (rows * TINY / smallest if smallest > 0 else math.inf)
 
 
 def _add_marginals(problem: Margin, mixed: Marginals, witness: Witness, share: Vector) -> None:
@@ -133,28 +128,23 @@ def _add_marginals(problem: Margin, mixed: Marginals, witness: Witness, share: V
 # -- Psi and E ---------------------------------------------------------------------------------------------------------
 
 
-def _spread(problem: Margin, mixed: Marginals, away: Matrix) -> float:
+def _spread(problem: Margin, away: RoundedArray) -> float:
     """An upper bound on sum_p sqrt(K_pp) |d_p|; 0 without a kernel."""
     if problem.kernel is None:
         return 0.0
-    n, size = away.shape
-    norms = np.sqrt((away * away).sum(axis=1)) + 2.0 * size * (mixed.absolute + math.sqrt(TINY))
-    return float(problem.kernel.sizes @ norms) * (1.0 + mixed.relative + gamma(n + 4 * size + 8))
+    norms = row_norms(np.abs(away.value) + away.errors)
+    return summed(exact(problem.kernel.sizes) * norms, positive=True).upper
 
 
 def _loss(problem: Margin, mixed: Marginals, lost_by: Vector) -> Rounded:
-    """E and its allowance. lost_by (N,) : sum_y alpha_i(y) E_i(y), used under slack scaling and the zero-one loss."""
+    """E. lost_by (N,) : sum_y alpha_i(y) E_i(y), used under slack scaling and the zero-one loss."""
     costs = problem.loss.costs
+    rate = mixed.relative + gamma(costs.shape[1] + 4)
     if problem.scaling == "slack" or problem.loss.zero_one:
-        terms = lost_by
-        lost = TINY * len(terms)
-    else:
-        terms = np.einsum("vs,vs->v", mixed.node, costs)
-        lost = times(mixed.absolute + TINY, float(costs.sum()) + float(costs.size))
-    value = total(terms)
-    return Rounded.of(
-        float(value), value.allowance, times(mixed.relative + gamma(costs.shape[1] + 4), float(value)), lost
-    )
+        return summed(RoundedArray(lost_by, rate * lost_by + TINY), positive=True)
+    terms = np.einsum("vs,vs->v", mixed.node, costs)
+    lost = mixed.absolute * costs.sum(axis=1) + TINY * costs.shape[1]
+    return summed(RoundedArray(terms, rate * terms + lost), positive=True)
 
 
 # -- the bound ---------------------------------------------------------------------------------------------------------
@@ -170,26 +160,15 @@ def on_ray(
     found: Enclosed, lam: float, project: Callable[[Vector], Vector], kernel: GramFeatures | None = None
 ) -> Rounded:
     """`dual`, from the sums of a witness; ``project`` clips weights that must be >= 0."""
-    psi, error, loss, excess, spread = found
-    if not (np.isfinite(psi).all() and math.isfinite(loss)):
+    psi, loss, excess, spread = found
+    if not (np.isfinite(psi.value).all() and math.isfinite(loss)):
         return Rounded(-math.inf)
-    kept = project(psi)
-    norm = square(kept)
-    away = 2.0 * float(np.abs(kept) @ error) + float(error @ error) + len(error) * TINY
-    curvature = float(norm) / lam
-    t = float(loss) / curvature if curvature > 0 else 1.0
+    curvature = square(RoundedArray(project(psi.value), psi.error)) / lam
+    t = float(loss) / float(curvature) if curvature > 0 else 1.0
     t = max(0.0, min(t, 1.0 - 2.0 * excess)) if math.isfinite(t) else 0.0
     if not (t > 0 and math.isfinite(curvature)):
         return Rounded(0.0)
-    bent = 0.5 * t * (t * curvature)  # t^2 alone may fall below the smallest number
-    value = t * float(loss) - bent
-    away_by = 0.5 * times(t, t, 1.0 / lam, norm.allowance + away) if math.isfinite(away) else math.inf
-    allowance = Rounded.of(
-        value,
-        t * loss.allowance,
-        away_by * (1.0 + 8 * UNIT),
-        8 * UNIT * (abs(t * float(loss)) + bent),
-        0.0 if kernel is None else of_lower_bound(kernel, lam, t, spread),
-        8 * TINY,
-    ).allowance
-    return Rounded(value, min(allowance, abs(value))) if value > 0 else Rounded(0.0)
+    value = t * loss - 0.5 * t * (t * curvature)  # t^2 alone may fall below the smallest number
+    if kernel is not None:
+        value = Rounded.of(value, value.allowance, of_lower_bound(kernel, lam, t, spread))
+    return Rounded(value, min(value.allowance, abs(value))) if value > 0 else Rounded(0.0)

@@ -44,13 +44,13 @@ from convexstruct.arrays import OPTIONAL, Index, Labels, Point, Vector
 from convexstruct.core.certificates import Unconstrained
 from convexstruct.core.mixtures import Mixture, outside_simplex, read_mixture
 from convexstruct.core.scale import Scale
-from convexstruct.families.structured_svm.dual import Enclosed, on_ray
+from convexstruct.families.structured_svm.dual import Enclosed, excess_of, on_ray
 from convexstruct.families.structured_svm.evaluation import Evaluation
 from convexstruct.families.structured_svm.labellings import Example, Labellings, read_labelling
-from convexstruct.families.structured_svm.rounding import weighed
+from convexstruct.families.structured_svm.rounding import objective
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.inference.shards import Shards, Workers, in_shards, joined
-from convexstruct.rounding import TINY, UNIT, Rounded, gamma, total
+from convexstruct.rounding import TINY, UNIT, Rounded, RoundedArray, exact, gamma, total
 from convexstruct.tolerances import DUAL_ROUNDING, ROUNDING
 from convexstruct.validation.arguments import flag, function, mapping, number, sentence, sequence
 from convexstruct.validation.arrays import predictive, real
@@ -191,7 +191,7 @@ class OracleSVM(Unconstrained):
             except ValueError:  # the same error, with the number that the example has among all
                 return replace(self, workers=None)._violated(w)
             each = joined([(*part.of_examples, own) for part, own in parts])
-            return Evaluation(float(weighed(self.lam, self.ceiling, w, each[2])), *each[:3]), each[-1]
+            return Evaluation(float(objective(self.lam, self.ceiling, w, each[2])), *each[:3]), each[-1]
         features, n = self.features, self.n_examples
         key = hashlib.blake2b(w.tobytes(), digest_size=16).digest()
         answers = self._remembered[key][1] if key in self._remembered else self._ask(w)
@@ -232,7 +232,7 @@ class OracleSVM(Unconstrained):
             if most > value:
                 found = example.y if most == 0 else np.frombuffer([*example.met][at], dtype=np.int64)
             labels.append(found if most > 0 else example.y)
-        reached = float(weighed(self.lam, self.ceiling, w, violation))
+        reached = float(objective(self.lam, self.ceiling, w, violation))
         self._remembered[key] = reached, answers
         if len(self._remembered) > REMEMBERED_W:
             del self._remembered[max(self._remembered, key=lambda each: self._remembered[each][0])]
@@ -289,10 +289,9 @@ class OracleSVM(Unconstrained):
             if not math.isfinite(float(w @ w)):  # and so is P, whatever the oracle would answer
                 return Rounded(math.inf)
             found, away = self._violated(w)
-            value = weighed(self.lam, self.ceiling, w, np.maximum(found.hinge, 0.0))
-            if not (math.isfinite(value) and np.isfinite(away).all()):
-                return Rounded(math.inf)
-            return Rounded.of(float(value), value.allowance, 2.0 * float(self.ceiling @ away))
+            hinge = RoundedArray(np.maximum(found.hinge, 0.0), 2.0 * away)
+            value = objective(self.lam, exact(self.weights) * self.scale.C, w, hinge)
+            return value if math.isfinite(value.upper) else Rounded(math.inf)
 
     def project(self, w: Vector) -> Vector:
         """w: no weight has a sign."""
@@ -318,7 +317,8 @@ class OracleSVM(Unconstrained):
         features, ceiling = self.features, self.ceiling
         shares = np.maximum(mixture.label_shares, 0.0)
         alpha = shares * (ceiling / np.maximum(shares.sum(axis=0), 1.0))
-        psi, sizes, lost, n = np.zeros(self.dimension), np.zeros(self.dimension), [], 0
+        psi, sizes, n = np.zeros(self.dimension), np.zeros(self.dimension), 0
+        lost: list[Rounded] = []
         for row, each in zip(mixture.labels, alpha):
             deadline.check()
             parts = features.split(row.astype(np.int64))
@@ -327,16 +327,10 @@ class OracleSVM(Unconstrained):
                 true = features.joint_truth[i]
                 psi += each[i] * (true - joint)
                 sizes += each[i] * (np.abs(true) + np.abs(joint))
-                lost.append(float(each[i]) * loss)
+                lost.append(Rounded(each[i]) * loss)
                 n += 1
-        value = total(lost)
-        m, smallest = len(shares), float(ceiling.min())
-        return Enclosed(
-            psi,
-            gamma(n + 8) * sizes + TINY * (n + 8),
-            Rounded.of(float(value), value.allowance, UNIT * float(value), TINY * (n + 1)),
-            gamma(m + 16) + (m * TINY / smallest if smallest > 0 else math.inf),
-        )
+        error = gamma(n + 8) * sizes + TINY * (n + 8)
+        return Enclosed(RoundedArray(psi, error), total(lost), excess_of(len(shares), ceiling))
 
     def _mixture(self, dual_point: Point) -> Mixture:
         given = mapping("dual_point", dual_point, (), ("labels", "label_shares"))

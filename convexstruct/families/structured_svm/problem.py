@@ -29,11 +29,6 @@ under margin scaling with node losses only), in the arrays that `convexstruct.co
                     forest they are turned into conditional distributions outwards from each tree's last node, so that
                     they always define a distribution. In the relaxed problem (inference="relaxed") any point of the
                     local polytope is valid, and edges are scaled until they agree with their nodes
-
-**Rounding.** P and D carry allowances for the rounding of their own sums, derived in `.rounding` and `.dual`. In short:
-for P, 2 sum_i C omega_i gamma(n_i) [sum_v |x_v|'W + (edges) + max E_i] with W_f = max_s |w_node[s, f]|; for D,
-(2 Psi_+'e + |e|^2) / (2 lam) with e = gamma(n) |X|'|d|, d the differences to the truth; and for both a few units in the
-last place of P and E.
 """
 
 from __future__ import annotations
@@ -53,7 +48,7 @@ from convexstruct.core.scale import Scale
 from convexstruct.families.structured_svm.dual import Aggregate, aggregate, dual
 from convexstruct.families.structured_svm.evaluation import Evaluation
 from convexstruct.families.structured_svm.oracle_problem import OracleSVM
-from convexstruct.families.structured_svm.rounding import PrimalRounding, primal, weighed
+from convexstruct.families.structured_svm.rounding import objective, primal
 from convexstruct.families.structured_svm.witness import infeasibility, read_witness
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.gram import GramFeatures, gram_features
@@ -294,7 +289,7 @@ class StructuredSVM:
         """P(w) and the most violated labelling of each example; negative w_edge are not refused."""
         if self.shards is not None:
             each = joined([part.of_examples for part in self.shards.map("most_violated", w)])
-            return Evaluation(float(weighed(self.lam, self.ceiling, w, each[0])), *each)
+            return Evaluation(float(objective(self.lam, self.ceiling, w, each[0])), *each)
         node, edge = self.scores(w)
         return self.violated(node, edge, w)
 
@@ -326,7 +321,7 @@ class StructuredSVM:
         if stays.any():
             labels = np.where(stays[self.features.example], self.features.truth, labels)
         hinge, slack = np.maximum(hinge, 0.0), np.maximum(slack, 0.0)
-        return Evaluation(float(weighed(self.lam, self.ceiling, w, hinge)), hinge, labels, slack, moved)
+        return Evaluation(float(objective(self.lam, self.ceiling, w, hinge)), hinge, labels, slack, moved)
 
     def as_point(self, value: Any) -> Point:
         """Read w: an array (d,), or a mapping with "w". If inference is relaxed the mapping may hold "shifts"
@@ -349,10 +344,6 @@ class StructuredSVM:
         if by_cuts and (point["w"][self.features.nonnegative] < 0).any():
             return Rounded(np.inf)
         return primal(self, point)
-
-    @cached_property
-    def rounding(self) -> PrimalRounding:
-        return PrimalRounding.of(self)
 
     @cached_property
     def forests(self) -> Forests:

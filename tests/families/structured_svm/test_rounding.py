@@ -103,7 +103,7 @@ def test_shares_that_sum_beyond_one_by_rounding_prove_no_more() -> None:
     psi, loss, most = mixture(problem, witness)
     assert most <= 1 + found.excess
     assert abs(loss - float(found.loss)) <= found.loss.allowance + float(loss) * found.excess
-    for each, value, error in zip(psi, found.psi.tolist(), found.psi_error.tolist()):
+    for each, value, error in zip(psi, found.psi.value.tolist(), found.psi.errors.tolist()):
         assert abs(each - value) <= error
 
 
