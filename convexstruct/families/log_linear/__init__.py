@@ -84,6 +84,8 @@ def _in_one_unit(problem: ConditionalRandomField | MarkovRandomField | PseudoLik
     """Whether the scalar metric is the better one. Tables of pairs and of single variables occur together, since these
     are sums of those; node features of a conditional field may or may not (`coherent`)."""
     if isinstance(problem, ConditionalRandomField):
+        if problem.penalty == Penalty():
+            return False  # in its basis features do not occur together
         return even(problem.features) and coherent(problem.features)
     sizes = problem.factors.largest[problem.factors.largest > 0]
     return bool((sizes <= EVEN_RATIO * sizes.min(initial=np.inf)).all())

@@ -34,6 +34,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,19 +99,20 @@ class Reach(NamedTuple):
 class Span(NamedTuple):
     """A basis of the span of the columns of D (r, d).
 
-    change (d, d) : T; columns of 0 in place of those that are collinear with others. features (r, d) : B.
-    off (d,) : bounds on |B - D T|, column by column. length : |u| where all |D T u| <= `REACH_NATS`, at most.
+    change (d, d) : T; columns of 0 in place of those that are collinear with others. features (r, d) : B, sparse where
+    it is a sparse D with its columns scaled. off (d,) : bounds on |B - D T|, column by column. length : |u| where all
+    |D T u| <= `REACH_NATS`, at most.
     """
 
     change: Matrix
-    features: Matrix
+    features: Any
     off: Vector
     length: float
 
     def coordinates(self, scores: Matrix) -> Matrix:
         """u (d, k) for which B u is nearest to ``scores`` (r, k); 0 for columns of 0."""
         B = self.features
-        return np.asarray(np.linalg.pinv(B.T @ B, hermitian=True) @ (B.T @ scores))
+        return np.asarray(np.linalg.pinv(dense(B.T @ B), hermitian=True) @ (B.T @ scores))
 
 
 class Part(NamedTuple):
@@ -158,8 +160,12 @@ class Basis:
 
     def lost(self, theta: Vector) -> float:
         """Nats that the rounding of theta may move the sum of all scores by."""
-        sizes = (np.abs(part.D).max(axis=0, initial=0.0) @ np.abs(part.columns(theta)) for part in self.parts)
+        sizes = (widest @ np.abs(part.columns(theta)) for part, widest in zip(self.parts, self._widest))
         return UNIT * sum(part.weight * float(size.max(initial=0.0)) for part, size in zip(self.parts, sizes))
+
+    @cached_property
+    def _widest(self) -> list[Vector]:
+        return [np.abs(part.D).max(axis=0, initial=0.0) for part in self.parts]
 
     def coordinates(self, theta: Vector) -> Vector:
         """u whose scores are nearest to those of theta."""
@@ -181,7 +187,8 @@ def span(D: Any, low: Matrix | None = None) -> Span | None:
     if float(rows + d) * d * (d + ENTRY_WORK) > LARGEST_WORK:
         return None
     power = _powers(x := dense(D), 0)[0]
-    T, B, off = np.diag(np.ldexp(1.0, -power)), np.ldexp(x, -power), np.zeros(d)
+    T, B = np.diag(np.ldexp(1.0, -power)), np.ldexp(x, -power)
+    off = np.zeros(d) if low is None else np.ldexp(np.abs(low).max(axis=0, initial=0.0), -power)
     terms, root = np.abs(x), math.sqrt(max(rows, 1))
     for _ in range(ROUNDS):
         deadline.check()
@@ -201,7 +208,10 @@ def span(D: Any, low: Matrix | None = None) -> Span | None:
     reach = math.sqrt(max(_least_eigenvalue(B), 0.0)) - float(np.linalg.norm(off))
     length = REACH_NATS / reach * (1 + 16 * UNIT) if reach > 0 else math.inf
     lost = [(0, 0), (0, d - T.shape[1])]
-    return Span(np.pad(T, lost), np.pad(B, lost), np.pad(off, lost[1:]), length if T.shape[1] else 0.0)
+    T, B, off = np.pad(T, lost), np.pad(B, lost), np.pad(off, lost[1:])
+    if sp.issparse(D) and not off.any():  # no round has combined columns
+        B = sp.csr_array(D @ sp.csr_array(T))
+    return Span(T, B, off, length if T.any() else 0.0)
 
 
 def dense(D: Any) -> Matrix:

@@ -107,6 +107,26 @@ def test_columns_that_are_collinear_or_0_are_left_out(d: int) -> None:
     assert empty.length == 0.0
 
 
+def test_digits_that_a_difference_has_no_room_for_are_in_the_basis_or_in_its_error() -> None:
+    rng = np.random.default_rng(4)
+    D, low = rng.normal(size=(9, 3)), 1e-17 * rng.normal(size=(9, 3))
+    for x in (D, np.column_stack((D[:, 0], D[:, 0] + 1e-9 * D[:, 1], D[:, 2]))):
+        found = span(x, low)
+        assert found is not None
+        away = abs((exactly(x) + exactly(low)) @ exactly(found.change) - exactly(found.features)).max(axis=0)
+        assert all(Fraction(0) < each <= Fraction(bound) for each, bound in zip(away, found.off.tolist()))
+
+
+def test_sparse_features_that_are_no_more_than_scaled_stay_sparse() -> None:
+    x = sp.csr_array(sp.vstack([sp.eye_array(5), 1e6 * sp.eye_array(5)]))
+    for D in (x, x @ np.diag([1.0, 1e-5, 1.0, 1e9, 0.0])):
+        found = span(sp.csr_array(D))
+        assert found is not None
+        assert sp.issparse(found.features)
+        np.testing.assert_array_equal((D @ found.change), found.features.toarray())
+        np.testing.assert_allclose(found.features @ found.coordinates(D @ np.ones((5, 1))), D @ np.ones((5, 1)))
+
+
 @pytest.mark.parametrize("size", [1e-300, 1e-8, 1e8, 1e300])
 def test_the_basis_does_not_depend_on_the_size_of_the_features(size: float) -> None:
     x = np.random.default_rng(1).normal(size=(9, 3))
