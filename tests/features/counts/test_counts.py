@@ -255,6 +255,10 @@ def test_a_part_is_the_map_of_its_examples(make: Callable[[int], Counts]) -> Non
     theta = thetas(features, 3)[0]
     for mine, whole in zip(some.best(theta), features.best(theta)):
         np.testing.assert_array_equal(mine, whole[1:4] if len(mine) == 3 else whole[inside])
+    for name in ("truth", "free", "cards"):
+        np.testing.assert_array_equal(getattr(some.examples, name), getattr(features.examples, name)[inside])
+    for name in ("weights", "max_loss"):
+        np.testing.assert_array_equal(getattr(some.examples, name), getattr(features.examples, name)[1:4])
     labels = features.best(theta)[1]
     np.testing.assert_array_equal(
         some.counts_each(labels[inside]).toarray(), features.counts_each(labels)[1:4].toarray()
