@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convexstruct.arrays import Index, Labels, Matrix, Point, Vector
+from convexstruct.tolerances import DUAL_ROUNDING
 from convexstruct.validation.arrays import raw, real, wholes
 
 
@@ -62,6 +63,20 @@ def outside_simplex(arrays: Iterable[NDArray[Any]], *shares: Matrix) -> float:
 def label_type(n_labels: int) -> np.dtype[Any]:
     """The smallest type that holds the labels 0 .. n_labels - 1: one byte each for up to 128 of them."""
     return np.min_scalar_type(-n_labels)
+
+
+def shares_of(multipliers: Any, ceiling: Vector, example: Index) -> Vector:
+    """Multipliers of labellings as their shares of ``ceiling``, made >= 0 and of sums <= 1 in each example.
+
+    multipliers (R,), of the rows of ``example`` (R,). ceiling (N,) : the largest sum of an example's multipliers.
+    """
+    share = np.maximum(np.asarray(multipliers, dtype=np.float64), 0.0) / ceiling[example]
+    return share / np.maximum(np.bincount(example, weights=share, minlength=len(ceiling)), 1.0)[example]
+
+
+def beyond_rounding(share: Vector, example: Index) -> Vector:
+    """The shares (R,) without those that are no more than rounding, which a sum <= 1 allows."""
+    return np.where(share < DUAL_ROUNDING / np.bincount(example)[example], 0.0, share)
 
 
 def of_single_labellings(

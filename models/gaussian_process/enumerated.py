@@ -24,10 +24,11 @@ import scipy.sparse as sp
 from convexstruct.arrays import Vector
 from convexstruct.core.registry import one_family
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
+from convexstruct.features.graphs.pairwise import read_pairwise
 from convexstruct.marginals.enumeration import MOST_LABELLINGS
+from convexstruct.marginals.pairwise_enumeration import enumerate_pairwise
 from convexstruct.marginals.triplets import sums_by
 from convexstruct.models.formulation import Entry, Formulation, Recovered, equation
-from convexstruct.oracles.enumeration import labellings
 
 PAPER = "paper 2, appendix E.2: Altun, Hofmann and Smola, Gaussian process sequence labelling"
 
@@ -58,20 +59,14 @@ def write_out(problem: GaussianProcessSequences, limit: int = MOST_LABELLINGS) -
         raise ValueError(
             f"problem has {total} labellings, enumeration holds at most {limit}: use a compact formulation"
         )
-    columns, rows, start, first = [], [], 0, 0
-    for length in problem.lengths.tolist():
-        several = labellings([s] * length)
-        here = np.arange(start, start + len(several))[:, None]
-        places = problem.places[first : first + length]
-        pairs = several[:, :-1] * s + several[:, 1:]
-        columns.append(np.hstack((places * s + several, problem.n_inputs * s + pairs)).ravel())
-        rows.append(np.broadcast_to(here, (len(several), 2 * length - 1)).ravel())
-        start, first = start + len(several), first + length
-    row, column = np.concatenate(rows), np.concatenate(columns)
-    counts = sp.coo_array((np.ones(len(row)), (row, column)), shape=(total, problem.dimension))
-    sizes = np.array([s ** int(length) for length in problem.lengths])
-    of = np.repeat(np.arange(len(sizes)), sizes)
-    return Labellings(sp.csr_array(counts), sums_by(of, len(sizes)))
+    d, positions = problem.n_inputs, np.arange(len(problem.places))
+    seen = sp.csr_array((np.ones(len(positions)), (positions, problem.places)), shape=(len(positions), d))
+    labels = np.split(problem.labels, np.cumsum(problem.lengths)[:-1])
+    rows = enumerate_pairwise(read_pairwise(seen, labels, s), None, limit)
+    joint = rows.joint.copy()
+    joint.resize(total, problem.dimension)  # where no sequence has a step, there are no transitions yet
+    order = np.concatenate((np.arange(s * d).reshape(s, d).T.ravel(), s * d + np.arange(s * s)))
+    return Labellings(joint[:, order], sums_by(rows.example, len(problem.lengths)))
 
 
 class FunctionValues:

@@ -19,6 +19,7 @@ b (R,) belonging to example k(r); c (d,), mu (d,), v = c - mu (d,), lambda (bloc
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -27,14 +28,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Point, Vector
-from convexstruct.core.mixtures import of_single_labellings
+from convexstruct.core.mixtures import beyond_rounding, of_single_labellings, shares_of
 from convexstruct.core.registry import one_family
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.graphs import TableLayout
 from convexstruct.marginals.enumeration import MOST_LABELLINGS, Enumerated, enumerate_counts
 from convexstruct.marginals.triplets import sums_by
-from convexstruct.models.formulation import Entry, Formulation, Recovered, equation
-from convexstruct.tolerances import DUAL_ROUNDING, ROUNDING
+from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, equation
+from convexstruct.tolerances import ROUNDING
 
 PAPER = "paper 0: Yu, Bertsekas and Rousu, An efficient discriminative training method for generative models"
 
@@ -68,14 +69,13 @@ class MarginRows:
         Assignments whose share is no more than rounding are left out, which (9) allows: it asks for sums <= eta w_k.
         """
         rows, examples = self.enumerated, self.problem.examples
-        example = rows.example
-        share = np.maximum(beta, 0.0) / (eta * examples.weights[example])
-        share /= np.maximum(self.of_example @ share, 1.0)[example]
+        ceiling = eta * examples.weights
+        share = shares_of(beta, ceiling, rows.example)
         if domain is not None:
-            weight = eta * examples.weights[example]
+            weight = ceiling[rows.example]
             share = within_domain(self.a, share * weight, domain) / weight
-        share[share < DUAL_ROUNDING / np.bincount(example)[example]] = 0.0
-        return of_single_labellings(examples.truth, examples.start, list(rows.labels), example, share)
+        share = beyond_rounding(share, rows.example)
+        return of_single_labellings(examples.truth, examples.start, list(rows.labels), rows.example, share)
 
 
 def within_domain(a: sp.csr_array, beta: Vector, c: Vector, rounds: int = 50) -> Vector:
@@ -178,6 +178,28 @@ class DualSet:
     def variables(self) -> dict[str, Any]:
         return {"beta": self.beta, "mu": self.mu, "omega": self.omega}
 
+    def formulation(
+        self, name: str, source: str, value: Any, latex: str, label: str, parts: Mapping[str, Equation],
+        **variables: Any,
+    ) -> Formulation:  # fmt: skip
+        """The maximum of ``value`` over the set and the further ``variables``, subject to ``parts``."""
+        return Formulation(
+            name=name,
+            objective=cp.Maximize(value),
+            objective_latex=latex,
+            objective_label=label,
+            parts=parts,
+            variables={**self.variables, **variables},
+            parameters={"eta": self.eta},
+            source=source,
+            recover=self.recover,
+        )
+
+    @property
+    def script_d(self) -> Equation:
+        """(9)."""
+        return equation([*self.sums, *self.shares], rf"(\mu, \omega) \in \mathcal{{D}}: \quad {SUMS}, \quad {SHARES}")
+
     def recover(self, formulation: Formulation) -> Recovered:
         instance = at_parameters(self.problem, formulation)
         theta = np.asarray(self.sums[0].dual_value)
@@ -209,26 +231,20 @@ def dual_beta(problem: GenerativeMargin, limit: int = MOST_LABELLINGS) -> Formul
     lam = cp.Variable(len(layout.block_sizes), name="lambda")
     u = cp.Variable(problem.dimension, name="u")
     q = cp.sum(u - cp.rel_entr(u, block_sums(layout).T @ lam))
-    return Formulation(
-        name="dual_beta",
-        objective=cp.Maximize(of.omega - cp.sum(lam) + q),
-        objective_latex=r"\max_{\beta,\lambda}\quad \omega - \sum_i \lambda_i + \sum_i q_i(\mu_i, \lambda_i)",
-        objective_label="D'",
-        parts={
-            "6": equation(of.sums, SUMS),
-            "7": equation(
-                [u >= 0, u <= problem.c - of.mu],
-                r"q_i(\mu_i, \lambda_i) = \max_u \Big\{ \sum_j u_{ij} - u_{ij} \ln (u_{ij} / \lambda_i) "
-                r": 0 \le u_i \le c_i - \mu_i \Big\}",
-            ),
-            "beta": equation(of.shares, SHARES),
-            "lambda": equation(lam >= 0, LAMBDA),
-        },
-        variables={**of.variables, "lambda": lam, "u": u},
-        parameters={"eta": of.eta},
-        source="paper 0, (D'), (6), (7), enumerated",
-        recover=of.recover,
+    shown = (
+        r"q_i(\mu_i, \lambda_i) = \max_u \Big\{ \sum_j u_{ij} - u_{ij} \ln (u_{ij} / \lambda_i) "
+        r": 0 \le u_i \le c_i - \mu_i \Big\}"
     )
+    parts = {
+        "6": equation(of.sums, SUMS),
+        "7": equation([u >= 0, u <= problem.c - of.mu], shown),
+        "beta": equation(of.shares, SHARES),
+        "lambda": equation(lam >= 0, LAMBDA),
+    }
+    latex = r"\max_{\beta,\lambda}\quad \omega - \sum_i \lambda_i + \sum_i q_i(\mu_i, \lambda_i)"
+    source = "paper 0, (D'), (6), (7), enumerated"
+    further = {"lambda": lam, "u": u}
+    return of.formulation("dual_beta", source, of.omega - cp.sum(lam) + q, latex, "D'", parts, **further)
 
 
 @one_family
@@ -253,28 +269,20 @@ def dual(problem: GenerativeMargin, limit: int = MOST_LABELLINGS) -> Formulation
     lam = cp.Variable(len(layout.block_sizes), name="lambda")
     u = cp.Variable(problem.dimension, name="u")
     r = cp.Variable(problem.dimension, name="r")
-    return Formulation(
-        name="dual",
-        objective=cp.Maximize(of.omega - cp.sum(lam) + cp.sum(u) + cp.sum(r)),
-        objective_latex=r"\max_{\mu,\omega,\lambda}\quad \omega - \sum_i \lambda_i + \sum_i q_i(\mu_i, \lambda_i)",
-        objective_label="8",
-        parts={
-            "7": equation(
-                [u <= problem.c - of.mu, cp.constraints.ExpCone(r, u, block_sums(layout).T @ lam)],
-                r"q_i(\mu_i, \lambda_i) = \max_{u, r} \Big\{ \sum_j u_{ij} + r_{ij} : u_i \le c_i - \mu_i,\ "
-                r"(r_{ij}, u_{ij}, \lambda_i) \in K_{\exp} \Big\}",
-            ),
-            "lambda": equation(lam >= 0, LAMBDA),
-            "9": equation(
-                [*of.sums, *of.shares],
-                rf"(\mu, \omega) \in \mathcal{{D}}: \quad {SUMS}, \quad {SHARES}",
-            ),
-        },
-        variables={**of.variables, "lambda": lam, "u": u, "r": r},
-        parameters={"eta": of.eta},
-        source="paper 0, (7)-(9), enumerated",
-        recover=of.recover,
+    shown = (
+        r"q_i(\mu_i, \lambda_i) = \max_{u, r} \Big\{ \sum_j u_{ij} + r_{ij} : u_i \le c_i - \mu_i,\ "
+        r"(r_{ij}, u_{ij}, \lambda_i) \in K_{\exp} \Big\}"
     )
+    cone = cp.constraints.ExpCone(r, u, block_sums(layout).T @ lam)
+    parts = {
+        "7": equation([u <= problem.c - of.mu, cone], shown),
+        "lambda": equation(lam >= 0, LAMBDA),
+        "9": of.script_d,
+    }
+    value = of.omega - cp.sum(lam) + cp.sum(u) + cp.sum(r)
+    latex = r"\max_{\mu,\omega,\lambda}\quad \omega - \sum_i \lambda_i + \sum_i q_i(\mu_i, \lambda_i)"
+    further = {"lambda": lam, "u": u, "r": r}
+    return of.formulation("dual", "paper 0, (7)-(9), enumerated", value, latex, "8", parts, **further)
 
 
 @one_family
@@ -296,23 +304,13 @@ def entropy_dual(problem: GenerativeMargin, limit: int = MOST_LABELLINGS) -> For
     """
     of = DualSet(problem, limit)
     v = cp.Variable(problem.dimension, name="v")
-    return Formulation(
-        name="entropy_dual",
-        objective=cp.Maximize(of.omega - block_entropy(problem.layout, v)),
-        objective_latex=r"\max_{\mu,\omega}\quad \omega + \sum_i \Big[ V_i \ln V_i - \sum_j v_{ij} \ln v_{ij} \Big]"
-        r", \quad V_i = \sum_j v_{ij}",
-        parts={
-            "v": equation(v + of.mu == problem.c, r"v + \mu = c"),
-            "9": equation(
-                [*of.sums, *of.shares],
-                rf"(\mu, \omega) \in \mathcal{{D}}: \quad {SUMS}, \quad {SHARES}",
-            ),
-        },
-        variables={**of.variables, "v": v},
-        parameters={"eta": of.eta},
-        source="ours, from paper 0, (7)-(9), enumerated",
-        recover=of.recover,
+    parts = {"v": equation(v + of.mu == problem.c, r"v + \mu = c"), "9": of.script_d}
+    latex = (
+        r"\max_{\mu,\omega}\quad \omega + \sum_i \Big[ V_i \ln V_i - \sum_j v_{ij} \ln v_{ij} \Big]"
+        r", \quad V_i = \sum_j v_{ij}"
     )
+    value = of.omega - block_entropy(problem.layout, v)
+    return of.formulation("entropy_dual", "ours, from paper 0, (7)-(9), enumerated", value, latex, "", parts, v=v)
 
 
 def block_entropy(layout: TableLayout, v: Any) -> Any:

@@ -22,9 +22,7 @@ from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.generative_margin.enumerated import (
     LAMBDA,
     MARGIN,
-    SHARES,
     SUB_DISTRIBUTION,
-    SUMS,
     DualSet,
     MarginRows,
     at_parameters,
@@ -239,7 +237,7 @@ def proximal_dual(
                 r"u_i + \gamma_n \rho_i + \mu_i = c_i,\ u_i \ge 0 \Big\}",
             ),
             "lambda": equation(lam >= 0, LAMBDA),
-            "9": equation([*of.sums, *of.shares], rf"(\mu, \omega) \in \mathcal{{D}}: \quad {SUMS}, \quad {SHARES}"),
+            "9": of.script_d,
         },
         variables={**of.variables, "lambda": lam, "u": u, "rho": rho},
         parameters={"eta": of.eta, "gamma": rate, "centre": middle},

@@ -21,7 +21,6 @@ from convexstruct.models.structured_svm.cuts import (
 )
 from convexstruct.models.structured_svm.enumerated import (
     MarginRows,
-    as_labellings,
     at_parameters,
     dual_alpha,
     entry,
@@ -59,7 +58,6 @@ __all__ = [
     "MarginRows",
     "NodeAndEdgeMarginals",
     "Round",
-    "as_labellings",
     "associative",
     "at_parameters",
     "dual_alpha",

@@ -19,6 +19,7 @@ maximisations over w too, which makes them DPP in lam and C: they state lam w = 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -26,18 +27,16 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from convexstruct.arrays import Index, Labels, Point, Vector
-from convexstruct.core.mixtures import of_single_labellings
+from convexstruct.arrays import Index, Point, Vector
+from convexstruct.core.mixtures import beyond_rounding, of_single_labellings, shares_of
 from convexstruct.core.registry import one_family
 from convexstruct.core.scale import Scale
 from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.problem import StructuredSVM
-from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.marginals.enumeration import MOST_LABELLINGS
 from convexstruct.marginals.pairwise_enumeration import EnumeratedPairwise, enumerate_pairwise
 from convexstruct.marginals.triplets import sums_by
 from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, equation
-from convexstruct.tolerances import DUAL_ROUNDING
 
 PAPER_1 = "paper 1: Sarawagi, Training algorithms for structured learning"
 PAPER_3 = "paper 3: Xu, Wilkinson, Southey, Schuurmans, Discriminative unsupervised learning of structured predictors"
@@ -73,28 +72,18 @@ class MarginRows:
             self.stated = np.flatnonzero(self.loss > 0)
         self.of_example = sums_by(self.example, problem.n_examples)
 
-    def slacks(self, xi: Any) -> Any:
-        """The slack of each stated row."""
-        return self.of_example[:, self.stated].T @ xi
-
-    def all_rows(self, of_stated: Any) -> Vector:
-        """Multipliers of the stated rows as multipliers of all of them."""
+    def all_rows(self, multipliers: Any, at: Index | None = None) -> Vector:
+        """Multipliers of some rows, by default the stated ones, as multipliers of all of them."""
         alpha = np.zeros(len(self.loss))
-        alpha[self.stated] = np.asarray(of_stated, dtype=np.float64)
+        alpha[self.stated if at is None else at] = np.asarray(multipliers, dtype=np.float64)
         return alpha
 
     def witness(self, alpha: Vector, ceiling: Vector) -> Point:
         """Multipliers alpha (R,) as a mixture of labellings with the shares alpha_i(y) / (C omega_i), made >= 0 and of
         sum <= 1. What a sum lacks to 1 is the share of the truth, where df and E are 0."""
-        share = np.maximum(alpha, 0.0) / ceiling[self.example]
-        share /= np.maximum(self.of_example @ share, 1.0)[self.example]
-        share[share < DUAL_ROUNDING / np.bincount(self.example)[self.example]] = 0.0
-        return as_labellings(self.problem.features, self.rows.labels, self.example, share)
-
-
-def as_labellings(features: PairwiseFeatures, labels: list[Labels], example: Index, share: Vector) -> Point:
-    """Single labellings with their examples (non-decreasing) and shares as a witness."""
-    return of_single_labellings(features.truth, features.node_start, labels, example, share)
+        features, share = self.problem.features, shares_of(alpha, ceiling, self.example)
+        share = beyond_rounding(share, self.example)
+        return of_single_labellings(features.truth, features.node_start, self.rows.labels, self.example, share)
 
 
 def scale_parameters(problem: StructuredSVM | OracleSVM) -> tuple[Any, Any]:
@@ -145,6 +134,45 @@ def from_dual(problem: StructuredSVM, witness: Point, psi: Any, w: Any = None) -
     return Recovered(problem, {"w": np.where(problem.features.nonnegative, from_psi, np.asarray(w))}, witness)
 
 
+def soft_margin(
+    problem: StructuredSVM | OracleSVM, name: str, source: str, margin: tuple[Any, Any, sp.csr_array, str],
+    witness: Callable[[Any, Vector], Point], *, posed: Any = None, nonnegative: bool = True, label: str = "P",
+) -> Formulation:  # fmt: skip
+    """min lam/2 |w|^2 + C sum_i omega_i xi_i over rows A w >= E - S xi: what the forms with slack share.
+
+    margin : A (R, d), E (R,) or a number, the sparse S (R, N), and the rows' LaTeX; R may be 0. witness : of the rows'
+    multipliers and C omega (N,). posed : the problem that the solution is certified as, if it is another. nonnegative :
+    whether xi >= 0 is stated.
+    """
+    w = cp.Variable(problem.dimension, name="w")
+    xi = cp.Variable(problem.n_examples, name="xi")
+    lam, C = scale_parameters(problem)
+    a, loss, slacks, latex = margin
+    parts = {"margin": equation(a @ w >= loss - slacks @ xi, latex)} if a.shape[0] else {}
+    if nonnegative:
+        parts["xi"] = equation(xi >= 0, NO_SLACK_BELOW_0)
+    if isinstance(problem, StructuredSVM):
+        parts |= sign(problem, w[problem.features.n_node_weights :])
+
+    def recover(formulation: Formulation) -> Recovered:
+        certified: Any = problem if posed is None else posed
+        instance = at_parameters(certified, formulation)
+        multipliers = formulation.dual_values["margin"] if "margin" in parts else np.zeros(0)
+        return Recovered(instance, {"w": np.asarray(w.value)}, witness(multipliers, instance.ceiling))
+
+    return Formulation(
+        name=name,
+        objective=cp.Minimize(lam / 2 * cp.sum_squares(w) + C * (problem.weights @ xi)),
+        objective_latex=OBJECTIVE,
+        objective_label=label,
+        parts=parts,
+        variables={"w": w, "xi": xi},
+        parameters={"lam": lam, "C": C},
+        source=source,
+        recover=recover,
+    )
+
+
 @one_family
 def n_slack(problem: StructuredSVM, limit: int = MOST_LABELLINGS) -> Formulation:
     r"""(P), all labellings enumerated:
@@ -168,34 +196,12 @@ def n_slack(problem: StructuredSVM, limit: int = MOST_LABELLINGS) -> Formulation
         If there are more than ``limit`` labellings.
     """
     rows = MarginRows(problem, limit)
-    w = cp.Variable(problem.dimension, name="w")
-    xi = cp.Variable(problem.n_examples, name="xi")
-    lam, C = scale_parameters(problem)
-    slack_scaled = problem.scaling == "slack"
-    parts = {}
-    if len(rows.stated):
-        a, loss = rows.a[rows.stated], rows.loss[rows.stated]
-        parts["margin"] = equation(a @ w >= loss - rows.slacks(xi), SLACK if slack_scaled else MARGIN)
-    if slack_scaled:
-        parts["xi"] = equation(xi >= 0, NO_SLACK_BELOW_0)
-    parts |= sign(problem, w[problem.features.n_node_weights :])
-
-    def recover(formulation: Formulation) -> Recovered:
-        instance = at_parameters(problem, formulation)
-        alpha = rows.all_rows(formulation.dual_values["margin"] if "margin" in parts else [])
-        return Recovered(instance, {"w": np.asarray(w.value)}, rows.witness(alpha, instance.ceiling))
-
-    return Formulation(
-        name="n_slack",
-        objective=cp.Minimize(lam / 2 * cp.sum_squares(w) + C * (problem.weights @ xi)),
-        objective_latex=OBJECTIVE,
-        objective_label="P",
-        parts=parts,
-        variables={"w": w, "xi": xi},
-        parameters={"lam": lam, "C": C},
-        source=f"paper 1, (P), {problem.scaling} scaling, enumerated",
-        recover=recover,
-    )
+    stated, slack_scaled = rows.stated, problem.scaling == "slack"
+    return soft_margin(
+        problem, "n_slack", f"paper 1, (P), {problem.scaling} scaling, enumerated",
+        (rows.a[stated], rows.loss[stated], rows.of_example[:, stated].T, SLACK if slack_scaled else MARGIN),
+        lambda multipliers, ceiling: rows.witness(rows.all_rows(multipliers), ceiling), nonnegative=slack_scaled,
+    )  # fmt: skip
 
 
 @one_family

@@ -18,13 +18,13 @@ from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.marginals.enumeration import MOST_LABELLINGS
 from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.structured_svm.enumerated import (
-    NO_SLACK_BELOW_0,
     PAPER_4,
     MarginRows,
     at_parameters,
     entry,
     scale_parameters,
     sign,
+    soft_margin,
 )
 
 
@@ -118,35 +118,12 @@ def hm_svm(problem: StructuredSVM, limit: int = MOST_LABELLINGS) -> Formulation:
     constant = replace(problem, loss=replace(problem.loss, zero_one=True), scaling="margin")
     rows = MarginRows(constant, limit)
     others = np.setdiff1d(rows.stated, rows.rows.truth)
-    w = cp.Variable(problem.dimension, name="w")
-    xi = cp.Variable(problem.n_examples, name="xi")
-    lam, C = scale_parameters(problem)
-    parts = {}
-    if len(others):
-        parts["margin"] = equation(
-            rows.a[others] @ w >= 1 - rows.of_example[:, others].T @ xi,
-            r"w'\delta f_i(y) \ge 1 - \xi_i \quad \forall y \ne y_i,\ i",
-        )
-    parts["xi"] = equation(xi >= 0, NO_SLACK_BELOW_0)
-    parts |= sign(problem, w[problem.features.n_node_weights :])
-
-    def recover(formulation: Formulation) -> Recovered:
-        instance = at_parameters(constant, formulation)
-        alpha = np.zeros(len(rows.loss))
-        if len(others):
-            alpha[others] = np.asarray(formulation.dual_values["margin"])
-        return Recovered(instance, {"w": np.asarray(w.value)}, rows.witness(alpha, instance.ceiling))
-
-    return Formulation(
-        name="hm_svm",
-        objective=cp.Minimize(lam / 2 * cp.sum_squares(w) + C * (problem.weights @ xi)),
-        objective_latex=r"\min_{w,\xi}\quad \tfrac{\lambda}{2} \|w\|^2 + C \sum_i \omega_i \xi_i",
-        parts=parts,
-        variables={"w": w, "xi": xi},
-        parameters={"lam": lam, "C": C},
-        source="paper 4, hidden Markov SVM, enumerated",
-        recover=recover,
-    )
+    return soft_margin(
+        problem, "hm_svm", "paper 4, hidden Markov SVM, enumerated",
+        (rows.a[others], 1, rows.of_example[:, others].T, r"w'\delta f_i(y) \ge 1 - \xi_i \quad \forall y \ne y_i,\ i"),
+        lambda multipliers, ceiling: rows.witness(rows.all_rows(multipliers, others), ceiling), posed=constant,
+        label="",
+    )  # fmt: skip
 
 
 ENTRIES = (

@@ -10,25 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 
-from convexstruct.core.mixtures import of_single_labellings
+from convexstruct.arrays import Point, Vector
+from convexstruct.core.mixtures import beyond_rounding, of_single_labellings, shares_of
 from convexstruct.core.registry import one_family
 from convexstruct.families.structured_svm.labellings import read_labelling
 from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.marginals.triplets import sums_by
-from convexstruct.models.formulation import Formulation, Recovered, equation
-from convexstruct.models.structured_svm.enumerated import (
-    MARGIN,
-    NO_SLACK_BELOW_0,
-    OBJECTIVE,
-    PAPER_1,
-    at_parameters,
-    entry,
-    scale_parameters,
-)
-from convexstruct.tolerances import DUAL_ROUNDING
+from convexstruct.models.formulation import Formulation
+from convexstruct.models.structured_svm.enumerated import MARGIN, PAPER_1, entry, soft_margin
 from convexstruct.validation.arguments import sequence
 
 
@@ -60,33 +51,15 @@ def some_labellings(problem: OracleSVM, labellings: Sequence[Sequence[Any]]) -> 
     met = [features.met(i, labels) for i, labels in zip(example, flat)]
     a = features.joint_truth[owner] - np.array([joint for joint, _ in met])
     loss = np.array([lost for _, lost in met])
-    of_example = sums_by(owner, problem.n_examples)
-    w = cp.Variable(problem.dimension, name="w")
-    xi = cp.Variable(problem.n_examples, name="xi")
-    lam, C = scale_parameters(problem)
 
-    def recover(formulation: Formulation) -> Recovered:
-        instance = at_parameters(problem, formulation)
-        share = np.maximum(formulation.dual_values["margin"], 0.0) / instance.ceiling[owner]
-        share /= np.maximum(of_example @ share, 1.0)[owner]
-        share[share < DUAL_ROUNDING / len(share)] = 0.0
-        witness = of_single_labellings(features.truth, features.node_start, flat, owner, share)
-        return Recovered(instance, {"w": np.asarray(w.value)}, witness)
+    def witness(multipliers: Any, ceiling: Vector) -> Point:
+        share = beyond_rounding(shares_of(multipliers, ceiling, owner), owner)
+        return of_single_labellings(features.truth, features.node_start, flat, owner, share)
 
-    return Formulation(
-        name="some_labellings",
-        objective=cp.Minimize(lam / 2 * cp.sum_squares(w) + C * (problem.weights @ xi)),
-        objective_latex=OBJECTIVE,
-        objective_label="P",
-        parts={
-            "margin": equation(a @ w >= loss - of_example.T @ xi, MARGIN),
-            "xi": equation(xi >= 0, NO_SLACK_BELOW_0),
-        },
-        variables={"w": w, "xi": xi},
-        parameters={"lam": lam, "C": C},
-        source="paper 1, (P), margin scaling, over given labellings",
-        recover=recover,
-    )
+    return soft_margin(
+        problem, "some_labellings", "paper 1, (P), margin scaling, over given labellings",
+        (a, loss, sums_by(owner, problem.n_examples).T, MARGIN), witness,
+    )  # fmt: skip
 
 
 ENTRIES = (
