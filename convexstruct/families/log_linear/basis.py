@@ -34,7 +34,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -145,7 +144,8 @@ class Basis:
     """A problem in other parameters u, with theta = T u; the same problem if ``parts`` is empty.
 
     problem : the problem of u. parts : of which T consists. reach : what a lower bound without a penalty covers.
-    off (d,) : what the gradient is wrong by since B is rounded, at most. said : a sentence on what the bound covers, if
+    off (d,) : what the gradient is wrong by since B is rounded, at most. largest (d,) : the most that each entry of
+    theta, at 1, moves a score. said : a sentence on what the bound covers, if
     not all parameters whose scores are within `REACH_NATS`.
     """
 
@@ -153,6 +153,7 @@ class Basis:
     parts: tuple[Part, ...] = ()
     reach: Reach | None = None
     off: Vector | float = field(default=0.0, repr=False)
+    largest: Vector | float = field(default=0.0, repr=False)
     said: str = ""
 
     def theta(self, u: Vector) -> Vector:
@@ -160,12 +161,9 @@ class Basis:
 
     def lost(self, theta: Vector) -> float:
         """Nats that the rounding of theta may move the sum of all scores by."""
-        sizes = (widest @ np.abs(part.columns(theta)) for part, widest in zip(self.parts, self._widest))
-        return UNIT * sum(part.weight * float(size.max(initial=0.0)) for part, size in zip(self.parts, sizes))
-
-    @cached_property
-    def _widest(self) -> list[Vector]:
-        return [np.abs(part.D).max(axis=0, initial=0.0) for part in self.parts]
+        sizes = self.largest * np.abs(theta)
+        sums = (part.weight * float(part.columns(sizes).sum(axis=0).max(initial=0.0)) for part in self.parts)
+        return UNIT * sum(sums)
 
     def coordinates(self, theta: Vector) -> Vector:
         """u whose scores are nearest to those of theta."""
@@ -273,7 +271,7 @@ def joined(problem: Any, parts: list[Part], largest: Vector, said: str = "") -> 
         off[at] = weight * (np.tile(own.off, len(numbers)) if last else np.repeat(own.off, len(numbers)))
         length[at] = 0.0
         length[at[numbers]] = own.length
-    return Basis(problem, tuple(parts), Reach(block, length), off, said)
+    return Basis(problem, tuple(parts), Reach(block, length), off, largest, said)
 
 
 def pairwise_parts(features: PairwiseFeatures, ceiling: Vector) -> tuple[PairwiseFeatures, list[Part], str]:

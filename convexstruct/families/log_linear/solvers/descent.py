@@ -127,8 +127,8 @@ def report(problem: LogLinear, here: Here, calls: int, done: bool = False, messa
     """The iterate of a point in the basis. Where hidden labels leave the lower bound 0, and the value is so near 0 that
     its rounding decides about the gap, the certificate's upper bound stands for the value."""
     theta, value, penalty, model = problem.basis.theta(here.theta), here.value, problem.penalty, judged(problem)
-    if problem.basis.lost(theta) > ROUNDING * abs(value):  # theta is not what descent found
-        value = float(problem.primal({"theta": theta}))
+    if problem.basis.lost(theta) > ROUNDING * abs(value):  # theta is not what descent found, or its terms cancel
+        value = problem.primal({"theta": theta}).upper
     if isinstance(model, HiddenField):
         bound = 0.0
         if value < least_unit(model):
