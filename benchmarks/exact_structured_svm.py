@@ -97,15 +97,15 @@ class Exact:
         """sum over forests of the greatest score, node scores shared out evenly but for the shifts."""
         forests = self.problem.forests
         flat, copies = np.asarray(forests.nodes), np.array(forests.copies.astype(int).tolist(), dtype=object)
-        total = ZERO
-        for f, part in enumerate(forests.parts):
-            rows = [row for row in range(forests.start[f], forests.start[f + 1]) if flat[row] in self.nodes[i]]
+        total, trees = ZERO, forests.trees.features
+        for k in np.flatnonzero(forests.example == i).tolist():
+            rows = list(range(trees.node_start[k], trees.node_start[k + 1]))
             at = flat[rows]
             even = [shifts[flat == v].sum(axis=0) for v in at]
             share = (node[at] - np.array(even, dtype=object).reshape(-1, self.size)) / copies[at][:, None]
             share, every = share + shifts[rows], labellings([self.size] * len(rows))
             scores = share[range(len(rows)), every].sum(axis=1)
-            for e in set(part.edges.tolist()) & set(self.edges[i].tolist()):
+            for e in forests.edges[trees.edge_example == k].tolist():
                 u, v = (at.tolist().index(end) for end in self.problem.features.edges[e])
                 scores = scores + edge[e][every[:, u], every[:, v]]
             total += scores.max()

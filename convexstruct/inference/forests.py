@@ -23,30 +23,18 @@ from convexstruct.inference.exact import ForestInference, forest_inference
 
 
 @dataclass(frozen=True, eq=False)
-class Forest:
-    """Some edges without a cycle, tree by tree.
+class Forests:
+    """The forests of all examples, as trees over copies of the nodes: one for each forest that a node belongs to.
 
-    nodes : (P_f,) the flat nodes of the forest, in its own order. edges : (Q_f,) its edges' places among all.
-    example : (n_trees,) the example of each tree. trees : oracles over the trees.
+    nodes (sum P_f,) : the flat node of each copy, tree by tree. edges (Q,) : the edges' places among all, tree by tree.
+    example (n_trees,) : the example of each tree. trees : the oracle over all trees at once. copies (P,) : the number
+    of forests that a node belongs to.
     """
 
     nodes: Index
     edges: Index
     example: Index
     trees: ForestInference
-
-
-@dataclass(frozen=True, eq=False)
-class Forests:
-    """The forests of all examples.
-
-    start (k + 1,) : where the nodes of each of the k forests begin in arrays of shares (sum P_f, S). nodes (sum P_f,) :
-    the flat node of each of their rows. copies (P,) : the number of forests that a node belongs to.
-    """
-
-    parts: tuple[Forest, ...]
-    start: Index
-    nodes: Index
     copies: Vector
     n_nodes: int
     n_examples: int
@@ -69,23 +57,19 @@ class Forests:
 
     def upper(self, node: Matrix, edge: Tensor, shifts: Matrix) -> Vector:
         """sum_f max score_f of each example: a bound on the maximum over its local polytope; (N,)."""
-        shares = self.shared(node, shifts)
-        total = np.zeros(self.n_examples)
-        for f, forest in enumerate(self.parts):
-            here = shares[self.start[f] : self.start[f + 1]]
-            found = forest.trees.best(here, edge if edge.ndim == 2 else edge[forest.edges])
-            total += np.bincount(forest.example, weights=found.scores, minlength=self.n_examples)
-        return total
+        found = self.trees.best(self.shared(node, shifts), self.of_edges(edge))
+        return np.asarray(np.bincount(self.example, weights=found.scores, minlength=self.n_examples), dtype=np.float64)
+
+    def of_edges(self, edge: Tensor) -> Tensor:
+        """Tables of edges in the order of the trees; the one that they share is itself."""
+        return edge if edge.ndim == 2 else edge[self.edges]
 
     def moved(self, shifts: Matrix) -> Vector:
         """4 times the sum of max_s |shifts|, over the copies of an example's nodes, on which the rounding of `upper`
         depends besides the scores; (N,)."""
-        example = np.zeros(self.n_nodes, dtype=np.intp)
-        for f, forest in enumerate(self.parts):
-            lengths = np.diff(forest.trees.features.node_start)
-            example[self.nodes[self.start[f] : self.start[f + 1]]] = np.repeat(forest.example, lengths)
+        of_copy = np.repeat(self.example, np.diff(self.trees.features.node_start))
         sizes = 4.0 * np.abs(shifts).max(axis=1, initial=0.0)
-        return np.asarray(np.bincount(example[self.nodes], weights=sizes, minlength=self.n_examples), dtype=np.float64)
+        return np.asarray(np.bincount(of_copy, weights=sizes, minlength=self.n_examples), dtype=np.float64)
 
 
 def forests(features: PairwiseFeatures) -> Forests:
@@ -99,14 +83,24 @@ def forests(features: PairwiseFeatures) -> Forests:
         kinds, kind = np.unique(distance[these], return_inverse=True)
         place[these] = kind if len(kinds) <= 2 and _acyclic(features, these, kind) else _first_fit(features, these)
     bare = np.setdiff1d(np.arange(features.n_nodes), features.edges.ravel())
-    parts = [
-        _forest(features, np.flatnonzero(place == f).astype(np.intp), bare if f == 0 else bare[:0])
-        for f in range(int(place.max(initial=0)) + 1)
-    ]
-    start = starts([len(part.nodes) for part in parts])
-    nodes = np.concatenate([part.nodes for part in parts])
+    trees: list[list[int]] = []
+    order, ends = [], []
+    for f in range(int(place.max(initial=0)) + 1):
+        edges = np.flatnonzero(place == f).astype(np.intp)
+        found, tree_of = _trees(features, edges, bare if f == 0 else bare[:0])
+        order.append(edges[np.argsort(tree_of, kind="stable")])
+        own = np.zeros(features.n_nodes, dtype=np.intp)
+        own[[v for tree in found for v in tree]] = sum(map(len, trees)) + np.arange(sum(map(len, found)))
+        ends.append(own[features.edges[order[-1]]].reshape(-1, 2))
+        trees += found
+    nodes = np.array([v for tree in trees for v in tree], dtype=np.intp)
+    start = starts([len(tree) for tree in trees])
+    truth = np.zeros(len(nodes), dtype=np.int64)
+    shape = PairwiseFeatures(np.zeros((len(nodes), 1)), truth, features.n_labels, start, np.concatenate(ends))
     copies = np.bincount(nodes, minlength=features.n_nodes).astype(np.float64)
-    return Forests(tuple(parts), start, nodes, copies, features.n_nodes, features.n_examples)
+    example = features.example[nodes[start[:-1]]]
+    oracle = forest_inference(shape)
+    return Forests(nodes, np.concatenate(order), example, oracle, copies, features.n_nodes, features.n_examples)
 
 
 def _acyclic(features: PairwiseFeatures, these: slice, kind: Index) -> bool:
@@ -130,21 +124,11 @@ def _first_fit(features: PairwiseFeatures, these: slice) -> Index:
     return place
 
 
-def _forest(features: PairwiseFeatures, edges: Index, bare: Index) -> Forest:
-    """The trees that ``edges`` make, and ``bare`` nodes as trees of one."""
+def _trees(features: PairwiseFeatures, edges: Index, bare: Index) -> tuple[list[list[int]], Index]:
+    """The trees (their nodes) that ``edges`` make, and ``bare`` nodes as trees of one; and the tree of each edge."""
     graph = nx.Graph()
     graph.add_nodes_from(bare.tolist())
     graph.add_edges_from(features.edges[edges].tolist())
-    trees = [sorted(tree) for tree in nx.connected_components(graph)]
-    trees.sort()
-    nodes = np.array([v for tree in trees for v in tree], dtype=np.intp)
-    start = starts([len(tree) for tree in trees])
-    own = np.zeros(features.n_nodes, dtype=np.intp)
-    own[nodes] = np.arange(len(nodes))
-    ends = own[features.edges[edges]].reshape(-1, 2)
-    tree_of = np.repeat(np.arange(len(trees)), np.diff(start))
-    order = np.argsort(tree_of[ends[:, 0]], kind="stable") if len(ends) else np.zeros(0, dtype=np.intp)
-    shape = PairwiseFeatures(
-        np.zeros((len(nodes), 1)), np.zeros(len(nodes), dtype=np.int64), features.n_labels, start, ends[order]
-    )
-    return Forest(nodes, edges[order], features.example[nodes[start[:-1]]], forest_inference(shape))
+    trees = sorted(sorted(tree) for tree in nx.connected_components(graph))
+    tree_of = {v: k for k, tree in enumerate(trees) for v in tree}
+    return trees, np.array([tree_of[u] for u in features.edges[edges, 0].tolist()], dtype=np.intp)

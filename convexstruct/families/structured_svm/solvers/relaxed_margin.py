@@ -35,19 +35,27 @@ from convexstruct.inference.forests import forests
 class RelaxedMargin:
     """Options.
 
-    temperature : tau of the first stage, in units of the largest node loss. shrink : its factor from stage to stage.
+    temperature : tau of the first stage, in units of the largest node loss. leap : its factor after a stage that L-BFGS
+        has solved to rounding. shrink : after one that took all its steps, since the next is harder.
     steps : the most L-BFGS steps of a stage. memory : pairs that L-BFGS keeps. stages : the most stages.
     """
 
     temperature: float = 0.25
-    shrink: float = 0.6
+    leap: float = 0.2
+    shrink: float = 0.7
     steps: int = 100
     memory: int = 50
     stages: int = 60
 
     def __post_init__(self) -> None:
         read_options(
-            self, temperature=positive, shrink=share, steps=at_least(1), memory=at_least(1), stages=at_least(1)
+            self,
+            temperature=positive,
+            leap=share,
+            shrink=share,
+            steps=at_least(1),
+            memory=at_least(1),
+            stages=at_least(1),
         )
 
     def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
@@ -101,19 +109,13 @@ class _Run:
 
     def _sums(self, shares: Matrix, edge: Tensor, weight: Vector) -> tuple[float, Matrix, Tensor]:
         """(sum of c ln Z over all trees, node marginals of every copy, edge marginals), weighted by ``weight`` (N,)."""
-        of_nodes, total = np.empty_like(shares), 0.0
-        of_edges = np.zeros_like(edge)
-        for f, forest in enumerate(self.forests.parts):
-            rows = slice(int(self.forests.start[f]), int(self.forests.start[f + 1]))
-            own, here = weight[forest.example], edge if edge.ndim == 2 else edge[forest.edges]
-            sums = forest.trees.sums(shares[rows], here, own)
-            of_nodes[rows] = sums.node
-            if edge.ndim == 2:
-                of_edges += sums.edge
-            else:
-                of_edges[forest.edges] = sums.edge
-            total += float(own @ sums.log_partition)
-        return total, of_nodes, of_edges
+        own, of_edges = weight[self.forests.example], np.empty_like(edge)
+        sums = self.forests.trees.sums(shares, self.forests.of_edges(edge), own)
+        if edge.ndim == 2:
+            of_edges = sums.edge
+        else:
+            of_edges[self.forests.edges] = sums.edge
+        return float(own @ sums.log_partition), sums.node, of_edges
 
     def stage(self) -> None:
         problem, features, tau, c = self.problem, self.problem.features, self.tau, self.problem.ceiling
@@ -144,7 +146,7 @@ class _Run:
         )  # fmt: skip
         self.x = found.x
         self.natural, self.loss = self.natural + self.x / tau, loss
-        self.tau *= self.options.shrink
+        self.tau *= self.options.leap if found.nit < self.options.steps else self.options.shrink
         upper = self._upper(self.x)
         if upper < self.best:
             self.best, self.best_x = upper, self.x

@@ -81,10 +81,12 @@ def test_any_shares_bound_the_relaxation_from_above(seed: int) -> None:
 def test_every_edge_is_in_one_forest_and_a_grid_is_its_rows_and_columns() -> None:
     for instance in (problem(0), problem(0, grid=True)):
         split = forests(instance.features)
-        assert sorted(np.concatenate([part.edges for part in split.parts])) == list(range(instance.features.n_edges))
+        assert sorted(split.edges) == list(range(instance.features.n_edges))
         assert set(split.nodes) == set(range(instance.features.n_nodes))
-    assert len(split.parts) == 2
-    assert [len(part.example) for part in split.parts] == [4, 6]
+        ends = split.nodes[split.trees.features.edges]
+        np.testing.assert_array_equal(np.sort(ends), np.sort(instance.features.edges[split.edges]))
+        np.testing.assert_array_equal(split.copies, np.bincount(split.nodes))
+    assert len(split.example) == 4 + 6
 
 
 def test_a_point_with_shifts_is_certified_without_a_linear_program(monkeypatch: pytest.MonkeyPatch) -> None:
