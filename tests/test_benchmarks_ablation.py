@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import math
 from dataclasses import replace
@@ -15,19 +14,6 @@ from benchmarks.ablation import Figures, Mechanism, Oracle, Study, main, moved, 
 from convexstruct.families.generative_margin import EntropicProximal, GenerativeMargin
 
 AS_IS = Figures(1.0, 10, 100, 1e-7, "OPTIMAL")
-
-
-def test_a_patch_is_undone_even_where_the_run_fails() -> None:
-    seen = []
-
-    def fails() -> None:
-        seen.append(ablation.MATTERS)
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError), patched({"benchmarks.ablation:MATTERS": 7.0}):
-        fails()
-    assert seen == [7.0]
-    assert ablation.MATTERS == 0.1
 
 
 def test_a_patch_of_a_name_that_is_not_there_is_an_error_and_undoes_the_others() -> None:
@@ -92,14 +78,3 @@ def test_an_oracle_takes_the_place_of_a_solver_and_misses_where_its_error_is_too
     unknown = ablation.measure(replace(study, solver=Oracle(lambda _: (1, math.nan))), None, 1, 1.0)
     assert math.isfinite(unknown.seconds)
     assert unknown.status == "CALLED"
-
-
-def test_an_unknown_mechanism_is_refused_in_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--mechanism", "luck"])
-    assert "no mechanism is called 'luck'" in capsys.readouterr().err
-
-
-def test_the_text_of_the_script_names_its_options() -> None:
-    text = inspect.getdoc(ablation) or ""
-    assert all(option in text for option in ("--only", "--mechanism", "--repeats", "--seconds", "--json"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -78,14 +77,6 @@ def test_a_benchmark_over_its_limit_is_ended(folder: Path) -> None:
     assert json.loads(rows.read_text())["toy"]["ended"] == "ended after 0.2 s"
 
 
-def test_rows_of_benchmarks_that_are_not_run_again_stay(folder: Path) -> None:
-    rows, table = folder / "rows.json", folder / "table.md"
-    rows.write_text(json.dumps({"unrun": {"ended": "exit status 1", "quick": False}}))
-    assert every.main(["--only", "--json", str(rows), "--markdown", str(table)], folder) == 0
-    assert "Not run: exit status 1." in table.read_text()
-    assert "## toy\n\nNot run." in table.read_text()
-
-
 @pytest.mark.parametrize("given", [["--limit", "0"], ["--only", "unknown"], ["--quick", "--markdown"]])
 def test_bad_arguments_end_with_status_two(given: list[str], folder: Path) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -129,26 +120,3 @@ def test_a_process_that_shared_its_core_decides_nothing_but_what_it_reached() ->
     session("some", SMALL, "ours")
     session.judge(SMALL, "in 1 s", False, seconds=2.0)
     assert session.verdicts[-1]["reached"] is False
-
-
-@pytest.mark.parametrize(("share", "wall"), [(1.0, True), (0.5, False)])
-def test_a_core_of_its_own_or_seconds_of_the_processor_decide(share: float, wall: bool) -> None:
-    session = disturbed(share, wall)
-    session.judge(SMALL, "in 1 s", False, seconds=2.0)
-    assert session.verdicts[0]["reached"] is False
-    assert "why" not in session.verdicts[0]
-
-
-def test_the_share_of_a_core_is_measured(tmp_path: Path) -> None:
-    script = tmp_path / "idle.py"
-    script.write_text("import time\ntime.sleep(0.5)\n")
-    begin = time.perf_counter()
-    run = measure.launch(str(script), SMALL, "ours", 10.0)
-    assert time.perf_counter() - begin >= 0.5
-    assert 0.0 <= run.share < measure.OWN_CORE
-
-
-def test_the_processor_is_named_with_its_features() -> None:
-    model, features = measure.processor()
-    assert model
-    assert set(features) <= set(measure.CPU_FEATURES)

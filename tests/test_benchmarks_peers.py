@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import convexstruct as cs
@@ -36,12 +35,6 @@ def test_every_package_has_cases_and_what_it_cannot_state_is_left_out() -> None:
         fitting = [case.name for case in cases_for(peer.family, open_only=True) if peer.fits(case.build())]
         assert len(fitting) >= 5, peer.name
         assert not set(fitting) & {"svm-slack", "risk-planted-bias", "crf-stars", "crf-forbidden", "m3n-frustrated"}
-
-
-def test_the_signs_of_binary_hinges_are_the_labels() -> None:
-    y = np.array([1, -1, -1, 1])
-    problem = cs.RegularizedRisk.binary(np.eye(4), y, 0.1)
-    np.testing.assert_array_equal(peers._signs(problem), y)
 
 
 def test_the_command_prints_a_line_a_case_and_writes_rows(

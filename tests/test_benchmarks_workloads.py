@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from rich.console import Console
 
@@ -29,9 +28,6 @@ from benchmarks.measure import GAPS, LEFT_OUT, Run, Session, understand
 from benchmarks.structured_svm_cuts import CUT, HIGHS, MAXFLOW, CutWorkload
 from convexstruct.core.driver import solve
 from convexstruct.families.log_linear.experiments.chunking import MARGIN_C
-from convexstruct.oracles import enumeration
-from convexstruct.oracles.loopy.minimum_cut import minimum_cut
-from convexstruct.oracles.loopy.pairwise import pairwise
 from convexstruct.tolerances import HIGH, ROUNDING
 from tests.families.quick_runs import sentences
 
@@ -99,14 +95,6 @@ def test_scs_is_timed_and_its_answer_certified() -> None:
     assert 0 <= run.gap < 1e-2
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("solver", ["pegasos-n", "pegasos-1"])
-def test_a_solver_that_stays_rough_is_stopped_and_says_how_far_it_came(solver: str) -> None:
-    run = run_here(regularized_risk, RISK, solver, 0.3)
-    assert 0 < run.gap < 1
-    assert run.status == "TIME_LIMIT" or run.gap <= RISK.tol
-
-
 @pytest.mark.parametrize("loss", ["bias", "multiclass", "multilabel", "ordinal"])
 def test_the_fast_default_takes_every_loss(loss: str) -> None:
     for workload in (replace(RISK, loss=loss), replace(RISK, data="sparse", n=80, d=30, words=5, loss=loss)):
@@ -130,15 +118,6 @@ def test_liblinear_is_timed_against_the_bound_that_was_certified(
         own = run_here(regularized_risk, workload, regularized_risk.OWN)
         assert own.rounds == liblinear.OWN_MOST
         assert own.value >= fast.value - ROUNDING
-
-
-@pytest.mark.parametrize("solver", [CUT, HIGHS, MAXFLOW])
-def test_every_solver_finds_the_optimum_of_a_small_grid(solver: str) -> None:
-    if solver == MAXFLOW:
-        pytest.importorskip("maxflow")
-    a, edges, weight = GRID.tables()
-    best = minimum_cut(pairwise(a[:, None] * np.array([0.0, -1.0]), edges, weight)).scores[0]
-    assert run_here(structured_svm_cuts, GRID, solver).value == pytest.approx(best, rel=ROUNDING)
 
 
 @pytest.mark.parametrize("solver", log_linear_entropy.RULES)
@@ -167,20 +146,6 @@ def test_text_reports_f1_and_a_c_on_made_up_sentences(solver: str, monkeypatch: 
     else:
         assert run.value == 1.0  # these sentences are told by their tags
         assert run.status == ("STOPPED" if solver == structured_svm.CRFSUITE else "OPTIMAL")
-
-
-def test_the_yardstick_is_a_forward_backward_pass_over_chains() -> None:
-    rng = np.random.default_rng(0)
-    node, edge = rng.normal(size=(5, 3, 4)), rng.normal(size=(4, 4))
-    posterior, log_partition = generative_margin.chain_pass(node, edge)
-    for k in range(3):
-        cards, factors = enumeration.chain_factors(node[:, k], edge)
-        labels, probability = enumeration.labellings(cards), enumeration.posterior(cards, factors)
-        for t in range(5):
-            marginal = np.bincount(labels[:, t], weights=probability, minlength=4)
-            np.testing.assert_allclose(posterior[t, k], marginal, atol=ROUNDING)
-    truth = sum(enumeration.log_partition(*enumeration.chain_factors(node[:, k], edge)) for k in range(3))
-    assert log_partition == pytest.approx(truth, rel=ROUNDING)
 
 
 def test_names_tell_workloads_apart_and_sizes_are_theirs() -> None:
