@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ import networkx as nx
 import numpy as np
 
 import convexstruct as cs
-from benchmarks.malformed_estimators import of_estimators
 from convexstruct import datasets, graphs, losses, plots, solvers, verification
 from convexstruct.core import registry
 from convexstruct.datasets.generated.networks import random_network
@@ -30,6 +30,11 @@ from convexstruct.tolerances import profile
 from convexstruct.verification.export import write_case
 
 Doors = dict[str, tuple[Callable[..., Any], dict[str, Any]]]
+
+
+def door(call: Callable[..., Any], name: str = "", /, **sound: Any) -> tuple[str, tuple[Any, dict[str, Any]]]:
+    """A row of `Doors`: the name is that of the function, where none is given."""
+    return name or call.__qualname__, (call, sound)
 
 
 def doors() -> Doors:
@@ -79,122 +84,56 @@ def constructors() -> Doors:
     risk = {"X": X, "lam": 0.1, "weights": np.ones(6)}
     field = {"factors": cs.tabular_factors(nx.path_graph(3), 2), "lam": 1.0}
     never = [([0, 2], [[True, False], [False, True]])]
-    return {
-        "GenerativeMargin.hmm": (cs.GenerativeMargin.hmm, {**hmm, "eta": 0.5, "weights": [1.0, 1.0]}),
-        "GenerativeMargin.network": (
-            cs.GenerativeMargin.network,
-            {"graph": graph, "assignments": [[0, 1, 1], [1, 0, 0]], "hidden": [0, 2], "eta": 0.5},
-        ),
-        "StructuredSVM.read": (cs.StructuredSVM.read, svm),
-        "StructuredSVM.from_oracle": (cs.StructuredSVM.from_oracle, choice()),
-        "RegularizedRisk.binary": (cs.RegularizedRisk.binary, {**risk, "y": y % 2, "bias": True}),
-        "RegularizedRisk.multiclass": (cs.RegularizedRisk.multiclass, {**risk, "y": y, "n_classes": 3}),
-        "RegularizedRisk.multilabel": (cs.RegularizedRisk.multilabel, {**risk, "Y": np.eye(3)[y]}),
-        "RegularizedRisk.ordinal": (cs.RegularizedRisk.ordinal, {**risk, "y": y, "thresholds": [0.0, 1.0]}),
-        "RegularizedRisk.pieces": (
-            cs.RegularizedRisk.pieces,
-            {"A": X, "b": np.zeros(6), "lam": 0.1, "example": [0, 0, 1, 1, 2, 2], "floor": True},
-        ),
-        "BoxProjection": (
-            cs.BoxProjection,
-            {"m": X[0], "lower": 0.0, "upper": 1.0, "s": np.ones(3), "z": 1.0, "d": 1.0},
-        ),
-        "BoxProjection.simplex": (cs.BoxProjection.simplex, {"m": X[0], "z": 1.0, "d": 1.0}),
-        "MarginalProjection.graph": (
-            cs.MarginalProjection.graph,
-            {"cliques": [["a", "b"], ["b"]], "m": [np.ones((2, 2)), np.ones(2)], "d": 1.0, "scale": 1.0},
-        ),
-        "MarginalProjection.chains": (cs.MarginalProjection.chains, chains),
-        "GaussianProcessSequences.read": (
-            cs.GaussianProcessSequences.read,
-            {"inputs": [X[:2], X[2:]], "labels": [[0, 1], [1, 0, 1, 0]], "n_labels": 2, "kernel": "rbf", "lam": 1.0},
-        ),
-        "GaussianProcessSequences.from_gram": (
-            cs.GaussianProcessSequences.from_gram,
-            {"gram": np.eye(6), "labels": [[0, 1], [1, 0, 1, 0]], "n_labels": 2, "eta": 1.0},
-        ),
-        "Gram": (Gram, {"matrix": np.eye(3)}),
-        "Kernel": (Kernel, {"name": "rbf", "gamma": 1.0, "offset": 0.0, "degree": 2}),
-        "HMMCounts.read, channels": (
-            HMMCounts.read,
-            {**hmm, "symbols": [np.zeros((2, 2), int), np.zeros((1, 2), int)]},
-        ),
-        "window": (window, {"sequences": [[0, 1], [1]], "n_symbols": 2, "radius": 1}),
-        "chain_graph": (graphs.chain_graph, {"length": 3, "states": 2}),
-        "tree_graph": (graphs.tree_graph, {"parents": [-1, 0], "states": 2}),
-        "grid_graph": (graphs.grid_graph, {"rows": 2, "columns": 2, "states": 2}),
-        "hmm_graph": (graphs.hmm_graph, {"n_states": 2, "n_symbols": 2, "length": 2}),
-        "chains": (graphs.chains, {"lengths": [1, 2]}),
-        "read_bayesian_network": (graphs.read_bayesian_network, {"graph": graph}),
-        "cost_matrix": (losses.cost_matrix, {"cost": [[0.0, 1.0], [1.0, 0.0]], "n_labels": 2}),
-        "losses.ring": (losses.ring, {"n_labels": 3}),
-        "ConditionalRandomField.read": (
-            cs.ConditionalRandomField.read,
-            {**{name: value for name, value in svm.items() if name != "loss"}, "l1": 0.1},
-        ),
-        "MarkovRandomField.read samples": (
-            cs.MarkovRandomField.read,
-            {**field, "samples": [[0, 1, 1], [1, 0, 0]], "weights": [1.0, 2.0], "l1": 0.1, "forbidden": never},
-        ),
-        "MarkovRandomField.read counts": (
-            cs.MarkovRandomField.read,
-            {**field, "counts": [[1.0, 1.0]] * 3 + [np.full((2, 2), 0.5)] * 2},
-        ),
-        "MarkovRandomField.read moments": (
-            cs.MarkovRandomField.read,
-            {**field, "moments": np.full(6, 0.5).tolist() + [0.25] * 8},
-        ),
-        "HiddenField.conditional": (
-            cs.HiddenField.conditional,
-            {
-                "node_features": svm["node_features"],
-                "allowed": [[0, -1], [1, -1, -1, 0]],
-                "n_labels": 2,
-                "forbidden": [[False, True], [False, False]],
-                "lam": 1.0,
-            },
-        ),
-        "HiddenField.unconditional": (
-            cs.HiddenField.unconditional,
-            {**field, "samples": [[0, -1, 1], [1, 0, -1]], "weights": [1.0, 2.0], "forbidden": never},
-        ),
-        "HiddenField.unconditional sets": (
-            cs.HiddenField.unconditional,
-            {**field, "samples": np.ones((2, 3, 2), dtype=bool)},
-        ),
-        "HiddenMarkov.read": (
-            cs.HiddenMarkov.read,
-            {
-                **{name: hmm[name] for name in ("symbols", "n_states", "n_symbols")},
-                "weights": [1.0, 2.0],
-                "pseudocounts": 0.5,
-            },
-        ),
-        "PseudoLikelihood.read": (
-            cs.PseudoLikelihood.read,
-            {
-                **{**field, "samples": [[0, 1, 1], [1, 0, 0]], "weights": [1.0, 2.0], "l1": 0.1},
-                "forbidden": never,
-                "targets": [0, 2],
-            },
-        ),
-        "ApproximateField.read": (
-            cs.ApproximateField.read,
-            {
-                **field,
-                "samples": [[0, 1, 0], [1, 0, 0]],
-                "weights": [1.0, 2.0],
-                "forbidden": [[False, False], [False, True]],
-            },
-        ),
-        "read_factors": (cs.read_factors, {"cards": [2, 3], "scopes": [[0], [0, 1]], "design": np.ones((8, 2))}),
-        "factors_of_features": (cs.factors_of_features, {"cards": [2, 3], "features": [[([0], [0.0, 1.0])]]}),
-        "tabular_factors": (
-            cs.tabular_factors,
-            {"graph": nx.path_graph(3), "n_labels": [2, 2, 2], "nodes": True, "tied": True},
-        ),
-        "junction_tree": (junction_tree, {"graph": nx.path_graph(3), "cards": [2, 3, 2], "limit": 100}),
-    }
+    samples, omega, pairs = [[0, 1, 1], [1, 0, 0]], [1.0, 2.0], [[0, 1], [1, 0, 1, 0]]
+    crf = {name: value for name, value in svm.items() if name != "loss"}
+    shown = {name: hmm[name] for name in ("symbols", "n_states", "n_symbols")}
+    channels, sets = [np.zeros((2, 2), int), np.zeros((1, 2), int)], np.ones((2, 3, 2), dtype=bool)
+    tables, counts = [np.ones((2, 2)), np.ones(2)], [[1.0, 1.0]] * 3 + [np.full((2, 2), 0.5)] * 2
+    sampled, both = {**field, "samples": samples, "weights": omega}, [[False, False], [False, True]]
+    hidden = {"node_features": svm["node_features"], "forbidden": [[False, True], [False, False]]}
+    return dict([
+        door(cs.GenerativeMargin.hmm, **hmm, eta=0.5, weights=[1.0, 1.0]),
+        door(cs.GenerativeMargin.network, graph=graph, assignments=samples, hidden=[0, 2], eta=0.5),
+        door(cs.StructuredSVM.read, **svm),
+        door(cs.StructuredSVM.from_oracle, **choice()),
+        door(cs.RegularizedRisk.binary, **risk, y=y % 2, bias=True),
+        door(cs.RegularizedRisk.multiclass, **risk, y=y, n_classes=3),
+        door(cs.RegularizedRisk.multilabel, **risk, Y=np.eye(3)[y]),
+        door(cs.RegularizedRisk.ordinal, **risk, y=y, thresholds=[0.0, 1.0]),
+        door(cs.RegularizedRisk.pieces, A=X, b=np.zeros(6), lam=0.1, example=[0, 0, 1, 1, 2, 2], floor=True),
+        door(cs.BoxProjection, m=X[0], lower=0.0, upper=1.0, s=np.ones(3), z=1.0, d=1.0),
+        door(cs.BoxProjection.simplex, m=X[0], z=1.0, d=1.0),
+        door(cs.MarginalProjection.graph, cliques=[["a", "b"], ["b"]], m=tables, d=1.0, scale=1.0),
+        door(cs.MarginalProjection.chains, **chains),
+        door(cs.GaussianProcessSequences.read, inputs=[X[:2], X[2:]], labels=pairs, n_labels=2, kernel="rbf", lam=1.0),
+        door(cs.GaussianProcessSequences.from_gram, gram=np.eye(6), labels=pairs, n_labels=2, eta=1.0),
+        door(Gram, matrix=np.eye(3)),
+        door(Kernel, name="rbf", gamma=1.0, offset=0.0, degree=2),
+        door(HMMCounts.read, "HMMCounts.read, channels", **(hmm | {"symbols": channels})),
+        door(window, sequences=[[0, 1], [1]], n_symbols=2, radius=1),
+        door(graphs.chain_graph, length=3, states=2),
+        door(graphs.tree_graph, parents=[-1, 0], states=2),
+        door(graphs.grid_graph, rows=2, columns=2, states=2),
+        door(graphs.hmm_graph, n_states=2, n_symbols=2, length=2),
+        door(graphs.chains, lengths=[1, 2]),
+        door(graphs.read_bayesian_network, graph=graph),
+        door(losses.cost_matrix, cost=[[0.0, 1.0], [1.0, 0.0]], n_labels=2),
+        door(losses.ring, "losses.ring", n_labels=3),
+        door(cs.ConditionalRandomField.read, **crf, l1=0.1),
+        door(cs.MarkovRandomField.read, "MarkovRandomField.read samples", **sampled, l1=0.1, forbidden=never),
+        door(cs.MarkovRandomField.read, "MarkovRandomField.read counts", **field, counts=counts),
+        door(cs.MarkovRandomField.read, "MarkovRandomField.read moments", **field, moments=[0.5] * 6 + [0.25] * 8),
+        door(cs.HiddenField.conditional, **hidden, allowed=[[0, -1], [1, -1, -1, 0]], n_labels=2, lam=1.0),
+        door(cs.HiddenField.unconditional, **field, samples=[[0, -1, 1], [1, 0, -1]], weights=omega, forbidden=never),
+        door(cs.HiddenField.unconditional, "HiddenField.unconditional sets", **field, samples=sets),
+        door(cs.HiddenMarkov.read, **shown, weights=omega, pseudocounts=0.5),
+        door(cs.PseudoLikelihood.read, **sampled, l1=0.1, forbidden=never, targets=[0, 2]),
+        door(cs.ApproximateField.read, **(sampled | {"samples": [[0, 1, 0], [1, 0, 0]]}), forbidden=both),
+        door(cs.read_factors, cards=[2, 3], scopes=[[0], [0, 1]], design=np.ones((8, 2))),
+        door(cs.factors_of_features, cards=[2, 3], features=[[([0], [0.0, 1.0])]]),
+        door(cs.tabular_factors, graph=nx.path_graph(3), n_labels=[2, 2, 2], nodes=True, tied=True),
+        door(junction_tree, graph=nx.path_graph(3), cards=[2, 3, 2], limit=100),
+    ])  # fmt: skip
 
 
 def sound_problems() -> dict[str, Any]:
@@ -270,19 +209,17 @@ def of_predictions(problems: dict[str, Any]) -> Doors:
     for key, value in columns.items():
         found[f"predict structured_svm {key}"] = (_with(svm, columns, key), {key: value})
     features = svm.features
-    return {
-        **found,
-        "posteriors": (process.posteriors, {"point": process.trivial()[0], "examples": [X]}),
-        "RegularizedRisk.scores": (risk.scores, {"w": np.zeros(3), "X": X}),
-        "PairwiseFeatures.some": (features.some, {"examples": [1, 0]}),
-        "PairwiseFeatures.graph": (features.graph, {"i": 1}),
-        "PairwiseFeatures.split_labels": (features.split_labels, {"labels": [0, 1, 1, 0, 1, 0]}),
-        "PairwiseFeatures.read": (
-            read_pairwise,
-            {"node_features": [X[:2], X[2:]], "labels": [[0, 1], [1, 0, 1, 0]], "n_labels": 2, "edges": "chain"},
-        ),
-        "sharded": (_sharded, {"problem": svm, "executor": ThreadPoolExecutor(1), "n_shards": 2}),
-    }
+    read = {"node_features": [X[:2], X[2:]], "labels": [[0, 1], [1, 0, 1, 0]], "n_labels": 2, "edges": "chain"}
+    more = [
+        door(process.posteriors, "posteriors", point=process.trivial()[0], examples=[X]),
+        door(risk.scores, w=np.zeros(3), X=X),
+        door(features.some, examples=[1, 0]),
+        door(features.graph, i=1),
+        door(features.split_labels, labels=[0, 1, 1, 0, 1, 0]),
+        door(read_pairwise, "PairwiseFeatures.read", **read),
+        door(_sharded, "sharded", problem=svm, executor=ThreadPoolExecutor(1), n_shards=2),
+    ]
+    return {**found, **dict(more)}
 
 
 def _with(problem: Any, examples: dict[str, Any], key: str) -> Callable[..., Any]:
@@ -318,23 +255,22 @@ def of_real_sets() -> Doors:
     images = {"X_test": np.ones((2, 294)), "y_test": np.eye(6, dtype=int)[:2]}
     words, image = ocr_letters.from_arrays(letters), snakes.from_arrays(cells, "train")
     sentences = conll2000.parse("word NN O")
-    found: Doors = {
-        "a9a.parse": (a9a.parse, {"text": "+1 1:1"}),
-        "conll2000.parse": (conll2000.parse, {"text": "word NN O"}),
-        "connect4.parse": (connect4.parse, {"text": "b," * 42 + "win"}),
-        "protein.parse": (protein.parse, {"text": "A _"}),
-        "Words.some": (words.some, {"words": [0, 1]}),
-        "Snakes.picture": (image.picture, {"i": 0}),
-        "Snakes.graphs": (image.graphs, {"edges": "colours"}),
-        "Sentences.sentence": (sentences.sentence, {"i": 0}),
-        "ocr_letters.from_arrays": (ocr_letters.from_arrays, {"arrays": letters}),
-        "snakes.from_arrays": (snakes.from_arrays, {"arrays": cells, "part": "train"}),
-        "scene.from_arrays": (scene.from_arrays, {"arrays": images, "part": "test"}),
-        "ocr_letters arrays": (lambda **given: ocr_letters.from_arrays(given), letters),
-        "snakes arrays": (lambda **given: snakes.from_arrays(given, "train"), cells),
-        "scene arrays": (lambda **given: scene.from_arrays(given, "test"), images),
-    }
-    return found
+    return dict([
+        door(a9a.parse, "a9a.parse", text="+1 1:1"),
+        door(conll2000.parse, "conll2000.parse", text="word NN O"),
+        door(connect4.parse, "connect4.parse", text="b," * 42 + "win"),
+        door(protein.parse, "protein.parse", text="A _"),
+        door(words.some, words=[0, 1]),
+        door(image.picture, i=0),
+        door(image.graphs, edges="colours"),
+        door(sentences.sentence, i=0),
+        door(ocr_letters.from_arrays, "ocr_letters.from_arrays", arrays=letters),
+        door(snakes.from_arrays, "snakes.from_arrays", arrays=cells, part="train"),
+        door(scene.from_arrays, "scene.from_arrays", arrays=images, part="test"),
+        door(lambda **given: ocr_letters.from_arrays(given), "ocr_letters arrays", **letters),
+        door(lambda **given: snakes.from_arrays(given, "train"), "snakes arrays", **cells),
+        door(lambda **given: scene.from_arrays(given, "test"), "scene arrays", **images),
+    ])  # fmt: skip
 
 
 def of_data() -> Doors:
@@ -343,34 +279,28 @@ def of_data() -> Doors:
     drawn = {"n_nodes": 3, "n_labels": 2, "n_features": 3, "active": 1, "noise": 0.5, "seed": 0}
     margins = {"n": 5, "d": 3, "flips": 0.1, "positives": 0.5, "seed": 0}
     chains = datasets.random_chains(3, 2, 2, 2)
-    found: Doors = {
-        "ring": (datasets.ring, {"n_sequences": 2, "length": 3, "n_states": 3, "noise": (0.3, 0.3), "seed": 0}),
-        "hadamard": (datasets.hadamard, {"d": 4}),
-        "dense_margins": (datasets.dense_margins, margins),
-        "sparse_margins": (datasets.sparse_margins, {**margins, "words": 2}),
-        "random_chains": (datasets.random_chains, {"n_chains": 2, **_renamed(drawn, "n_nodes", "length")}),
-        "random_trees": (datasets.random_trees, {"n_trees": 2, **drawn}),
-        "random_graphs": (datasets.random_graphs, {"n_graphs": 2, **drawn, "extra": 1, "sweeps": 2}),
-        "noisy_images": (datasets.noisy_images, images),
-        "random_network": (
-            random_network,
-            {"n_nodes": 3, "n_samples": 2, "states": (2, 3), "max_parents": 1, "concentration": 1.0, "seed": 0},
-        ),
-        "LabelledGraphs.some": (chains.some, {"examples": [0, 2]}),
-        "chain_edges": (datasets.chain_edges, {"node_start": [0, 2, 5]}),
-        "grid_edges": (datasets.grid_edges, {"shapes": [[2, 3], [1, 1]]}),
-        "svmlight.parse": (svmlight.parse, {"text": "1 1:1", "n_features": 2}),
-        "ocr_letters": (datasets.ocr_letters, {"folds": [0, 1]}),
-        "sources.read": (sources.read, {"name": "a9a", "part": 0}),
-        "fetch": (datasets.fetch, {"name": "a9a"}),
-    }
-    for loader in (datasets.a9a, datasets.conll2000, datasets.protein, datasets.scene, datasets.snakes):
-        found[loader.__name__] = (loader, {"part": "train"})
-    return found
-
-
-def _renamed(given: dict[str, Any], old: str, new: str) -> dict[str, Any]:
-    return {new if name == old else name: value for name, value in given.items()}
+    words = {name: value for name, value in drawn.items() if name != "n_nodes"}
+    net = {"n_nodes": 3, "n_samples": 2, "states": (2, 3), "max_parents": 1, "concentration": 1.0, "seed": 0}
+    loaders = (datasets.a9a, datasets.conll2000, datasets.protein, datasets.scene, datasets.snakes)
+    return dict([
+        door(datasets.ring, n_sequences=2, length=3, n_states=3, noise=(0.3, 0.3), seed=0),
+        door(datasets.hadamard, d=4),
+        door(datasets.dense_margins, **margins),
+        door(datasets.sparse_margins, **margins, words=2),
+        door(datasets.random_chains, n_chains=2, length=3, **words),
+        door(datasets.random_trees, n_trees=2, **drawn),
+        door(datasets.random_graphs, n_graphs=2, **drawn, extra=1, sweeps=2),
+        door(datasets.noisy_images, **images),
+        door(random_network, **net),
+        door(chains.some, examples=[0, 2]),
+        door(datasets.chain_edges, node_start=[0, 2, 5]),
+        door(datasets.grid_edges, shapes=[[2, 3], [1, 1]]),
+        door(svmlight.parse, "svmlight.parse", text="1 1:1", n_features=2),
+        door(datasets.ocr_letters, folds=[0, 1]),
+        door(sources.read, "sources.read", name="a9a", part=0),
+        door(datasets.fetch, name="a9a"),
+        *(door(loader, part="train") for loader in loaders),
+    ])  # fmt: skip
 
 
 def of_verification() -> Doors:
@@ -379,15 +309,15 @@ def of_verification() -> Doors:
     folder = Path(tempfile.mkdtemp())
     write_case(folder, case)
     run = {"tol": "MID", "quick": True, "seed": 0, "limit": 5.0, "refresh_references": False, "progress": _told}
-    return {
-        "verify": (cs.verify, {"solver": _told, "on": case.name, **run, "decided": _told}),
-        "verify answers": (cs.verify, {"answers": folder, "on": case.name, **run, "decided": _told}),
-        "check": (cs.check, {"solver": _told, "case": case, "tol": "MID", "limit": 5.0}),
-        "cases_for": (verification.cases_for, {"family": "projection", "quick": True, "open_only": True}),
-        "experiment": (cs.experiments.EXPERIMENTS["hadamard"].run, {"quick": True, "seed": 0, "progress": _told}),
-        "profile": (profile, {"name": "HIGH"}),
-        "Profile": (cs.Profile, {"name": "mine", "gap": 1e-3, "feasibility": 1e-3, "floor": 1e-8}),
-    }
+    return dict([
+        door(cs.verify, solver=_told, on=case.name, **run, decided=_told),
+        door(cs.verify, "verify answers", answers=folder, on=case.name, **run, decided=_told),
+        door(cs.check, solver=_told, case=case, tol="MID", limit=5.0),
+        door(verification.cases_for, family="projection", quick=True, open_only=True),
+        door(cs.experiments.EXPERIMENTS["hadamard"].run, "experiment", quick=True, seed=0, progress=_told),
+        door(profile, name="HIGH"),
+        door(cs.Profile, name="mine", gap=1e-3, feasibility=1e-3, floor=1e-8),
+    ])  # fmt: skip
 
 
 def _told(*_: Any) -> None:
@@ -401,23 +331,20 @@ def of_formulations(problems: dict[str, Any]) -> Doors:
     margin, risk = problems["generative_margin"], problems["regularized_risk"]
     proximal = {"problem": margin, "gamma": 1.0, "centre": margin.uniform(), "limit": 100}
     planes = [risk.subgradient(np.zeros(3))]
-    found: Doors = {
-        "proximal": (FORMULATIONS["generative_margin.proximal"].builder, proximal),
-        "proximal_dual": (FORMULATIONS["generative_margin.proximal_dual"].builder, proximal),
-        "bmrm": (FORMULATIONS["regularized_risk.bmrm"].builder, {"problem": risk, "planes": planes}),
-        "Formulation.without": (lambda label: box.without(label), {"label": label}),
-        "Formulation.adding": (
-            box.adding,
-            {"name": "new", "constraint": box.variables["a"] >= 0, "latex": "a"},
-        ),
-        "Formulation.minimizing": (box.minimizing, {"expression": 3.0, "latex": "3"}),
-        "Formulation.maximizing": (box.maximizing, {"expression": 3.0, "latex": "3"}),
-        "Formulation.reference": (box.reference, {"solver": "CLARABEL"}),
-        "Formulation.solve": (box.solve, {"solver": "CLARABEL", "tol": "HIGH"}),
-    }
     smoothing = {"problem": risk, "mu": 1.0, "centre": np.zeros(risk.n_pieces)}
-    for name in ("smoothed", "smoothed_dual"):
-        found[name] = (FORMULATIONS[f"regularized_risk.{name}"].builder, smoothing)
+    found = dict([
+        door(FORMULATIONS["generative_margin.proximal"].builder, "proximal", **proximal),
+        door(FORMULATIONS["generative_margin.proximal_dual"].builder, "proximal_dual", **proximal),
+        door(FORMULATIONS["regularized_risk.bmrm"].builder, "bmrm", problem=risk, planes=planes),
+        door(FORMULATIONS["regularized_risk.smoothed"].builder, "smoothed", **smoothing),
+        door(FORMULATIONS["regularized_risk.smoothed_dual"].builder, "smoothed_dual", **smoothing),
+        door(lambda label: box.without(label), "Formulation.without", label=label),
+        door(box.adding, name="new", constraint=box.variables["a"] >= 0, latex="a"),
+        door(box.minimizing, expression=3.0, latex="3"),
+        door(box.maximizing, expression=3.0, latex="3"),
+        door(box.reference, solver="CLARABEL"),
+        door(box.solve, solver="CLARABEL", tol="HIGH"),
+    ])  # fmt: skip
     for name, entry in FORMULATIONS.items():
         if entry.enumerated and name.split(".")[1] not in ("proximal", "proximal_dual"):
             wanted = entry.builder.__annotations__["problem"].split(" | ")
@@ -434,15 +361,63 @@ def of_solutions(problems: dict[str, Any]) -> Doors:
     solution.save(path)
     drawn = {"solution": solution, "axes": plots.new_axes(), "against": "seconds", "certified": (0.0, 1.0)}
     row = verification.verify(on=verification.cases_for("projection")[0].name).rows[0]
-    found: Doors = {
-        "Solution.save": (solution.save, {"path": path}),
-        "Solution.load": (cs.Solution.load, {"path": path, "problem": problems["box"], "largest": 10_000}),
-        "plots.bounds": (plots.bounds, drawn),
-        "plots.gap": (plots.gap, {"traces": {"a": solution}, "axes": plots.new_axes(), "against": "seconds"}),
-        "plots.compare": (plots.compare, {"rows": [row]}),
-        "plots.traces": (plots.traces, {"rows": [row]}),
-        "choose": (registry.choose, {"problem": problems["box"], "wanted": cs.HIGH}),
-    }
+    found = dict([
+        door(solution.save, path=path),
+        door(cs.Solution.load, path=path, problem=problems["box"], largest=10_000),
+        door(plots.bounds, "plots.bounds", **drawn),
+        door(plots.gap, "plots.gap", traces={"a": solution}, axes=plots.new_axes(), against="seconds"),
+        door(plots.compare, "plots.compare", rows=[row]),
+        door(plots.traces, "plots.traces", rows=[row]),
+        door(registry.choose, problem=problems["box"], wanted=cs.HIGH),
+    ])  # fmt: skip
     for name, solver in registry.solvers().items():
         found[f"{name}.iterate"] = (solver().iterate, {"problem": None})
     return found
+
+
+def of_estimators() -> Doors:
+    """Constructors, whose parameters ``fit`` reads, ``fit``, ``predict``, ``save`` and ``load``; `read_conll`.
+    `LinearRisk` by its parameters and weights alone: scikit-learn reads its X and y, with errors of its own."""
+    from convexstruct.estimators import ChainTagger, GenerativeTagger, GraphTagger, LinearRisk
+
+    rng = np.random.default_rng(0)
+    tables, labels = [rng.normal(size=(2, 3)), rng.normal(size=(4, 3))], [[0, 1], [1, 0, 1, 0]]
+    paths = [nx.path_graph(3)]
+    nx.set_node_attributes(paths[0], {v: [float(v), 1.0] for v in range(3)}, "x")
+    symbols, omega = [[0, 1], [2, 1]], [1.0, 2.0]
+    chain = ChainTagger("likelihood", tol="LOW").fit(tables, labels)
+    generative = GenerativeTagger().fit(symbols, labels[:1] * 2)
+    linear = {"X": tables[1], "y": np.array([0, 1, 2, 0])}
+    run = {"solver": None, "tol": "LOW", "max_iterations": 1000, "time_limit": 60.0, "progress": False}
+    own = {**run, "C": 1.0, "warm_start": False}
+    folder = Path(tempfile.mkdtemp())
+    path = chain.save(folder / "tagger.npz")
+    (folder / "tagged.txt").write_text("word NN O\n")
+    conll = {"path": folder / "tagged.txt", "columns": ["w", "t", "c"], "label": -1, "delimiter": None, "comment": None}
+    parameters = {**own, "loss": "likelihood", "cost": "hamming", "l1": 0.0, "vectorizer": None}
+    graph_tagger = partial(GraphTagger, "likelihood", tol="LOW", features="x")
+    risk = {**own, "loss": "auto", "cost": 1.0 - np.eye(3), "fit_intercept": True}
+    return dict([
+        door(lambda **given: ChainTagger(**given).fit(tables, labels), "ChainTagger", **parameters),
+        door(ChainTagger(tol="LOW").fit, "ChainTagger.fit", X=tables, y=labels, sample_weight=omega),
+        door(chain.predict, "ChainTagger.predict", X=tables),
+        door(chain.save, "ChainTagger.save", path=path),
+        door(ChainTagger.load, "ChainTagger.load", path=path, largest=10_000),
+        door(
+            lambda **given: graph_tagger(**given).fit(paths, [[0, 1, 0]]), "GraphTagger",
+            associative=False, inference="exact",
+        ),
+        door(graph_tagger().fit, "GraphTagger.fit", X=paths, y=[[0, 1, 0]], sample_weight=[1.0]),
+        door(
+            lambda **given: GenerativeTagger(**given).fit(symbols, labels[:1] * 2), "GenerativeTagger",
+            loss="likelihood", C=1.0, smoothing=1.0, warm_start=False,
+        ),
+        door(GenerativeTagger().fit, "GenerativeTagger.fit", X=symbols, y=labels[:1] * 2, sample_weight=omega),
+        door(generative.predict, "GenerativeTagger.predict", X=symbols),
+        door(lambda **given: LinearRisk(**given).fit(**linear), "LinearRisk", **risk),
+        door(
+            lambda sample_weight: LinearRisk(tol="LOW").fit(**linear, sample_weight=sample_weight), "LinearRisk.fit",
+            sample_weight=np.ones(4),
+        ),
+        door(cs.datasets.read_conll, **conll),
+    ])  # fmt: skip
