@@ -7,18 +7,19 @@ from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.solvers.free_entries import count_entries
 from convexstruct.families.unsupervised_margin.solvers.interior_point import InteriorPoint
 from convexstruct.families.unsupervised_margin.solvers.low_rank import LowRank
-from convexstruct.tolerances import Profile
+from convexstruct.tolerances import MID, Profile
 
 __all__ = ["FAMILY", "InteriorPoint", "LowRank", "UnsupervisedMargin"]
 
-#: Free entries of M and N up to which `InteriorPoint` is chosen, about those of 30 rows in chains: its steps cost their
-#: cube, and first-order methods are as fast from there on.
-FEW_ENTRIES = 850
+#: Free entries of M and N up to which `InteriorPoint` is chosen, whose steps cost their cube: about those of 30 rows in
+#: chains, from where on first-order methods are as fast; and for gaps below `MID`, where an optimum that is not unique
+#: may cost those several times as much, those of 42 rows.
+FEW_ENTRIES, FEW_ENTRIES_ACCURATE = 850, 1500
 
 
 def best(problem: UnsupervisedMargin, wanted: Profile) -> tuple[Solver, str]:
-    """The interior point method up to `FEW_ENTRIES` free entries; low-rank factors finished by ADMM beyond."""
-    if count_entries(problem) <= FEW_ENTRIES:
+    """The interior point method for few free entries; low-rank factors finished by ADMM beyond."""
+    if count_entries(problem) <= (FEW_ENTRIES if wanted.gap >= MID.gap else FEW_ENTRIES_ACCURATE):
         return InteriorPoint(), "an interior point method, for few rows"
     return LowRank(), "low-rank factors with an augmented Lagrangian, finished by ADMM"
 

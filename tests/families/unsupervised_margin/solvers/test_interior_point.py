@@ -8,11 +8,12 @@ import pytest
 import convexstruct as cs
 from benchmarks.unsupervised_margin import drawn
 from convexstruct.core.iterate import Iterate
+from convexstruct.core.registry import choose
 from convexstruct.core.solution import Status
 from convexstruct.families.unsupervised_margin import InteriorPoint, UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.solvers.free_entries import FreeEntries, count_entries
 from convexstruct.models import FORMULATIONS
-from convexstruct.tolerances import MID, ROUNDING
+from convexstruct.tolerances import MID, ROUNDING, profile
 
 #: Of the benchmark's small random problems: here ADMM was not within 1e-4 after seconds. Two rows; as many labels as
 #: rows; bands of (9) of 1e-9; the smallest pair balance, which leaves hardly anything of N; singular kernels; trees.
@@ -85,3 +86,13 @@ def test_the_free_entries_state_the_constraints_and_the_objective(n_labels: int)
         assert (broken > ROUNDING) == (excess > ROUNDING)
         rise = float(problem.primal(point)) - float(problem.primal(safe))
         assert rise == pytest.approx(-of.size * float(of.c @ (x - of.x)) / (2.0 * problem.beta), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("rows", "gap", "chosen"), [(8, 1e-3, "Int"), (36, 1e-3, "Low"), (36, 1e-6, "Int"), (60, 1e-6, "Low")]
+)
+def test_it_is_chosen_for_few_rows_and_for_more_of_them_where_an_accurate_answer_is_wanted(
+    rows: int, gap: float, chosen: str
+) -> None:
+    problem = UnsupervisedMargin.read([np.eye(2)[np.arange(rows) % 2]], 2, beta=1.0, label_balance=0.3)
+    assert type(choose(problem, profile(gap))[0]).__name__.startswith(chosen)
