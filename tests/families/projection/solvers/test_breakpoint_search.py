@@ -14,7 +14,6 @@ import convexstruct as cs
 from convexstruct.arrays import Vector
 from convexstruct.families.projection import box, rounding
 from convexstruct.families.projection.box import BoxProjection
-from convexstruct.families.projection.solvers import breakpoint_search
 from convexstruct.families.projection.solvers.breakpoint_search import BreakpointSearch
 from convexstruct.oracles.box.projection import Search
 from convexstruct.rounding import Rounded
@@ -57,6 +56,7 @@ def test_ties_duplicates_and_entries_at_their_bounds_are_no_exception(data: st.D
 @pytest.mark.parametrize("size", [1e-300, 1e-200, 1e-155, 1e155, 1e200])
 @pytest.mark.parametrize("shape", [(), (3,)])
 def test_weights_whose_squares_are_no_doubles_have_the_same_projection(size: float, shape: tuple[int, ...]) -> None:
+    """They are scaled where outside `LEAST` to `GREATEST` of `breakpoint_search`."""
     m = np.array([1.0, 2.0, 2.5])
     d = np.full(shape, size)
     found = cs.solve(BoxProjection.simplex(m, d=d))
@@ -64,27 +64,8 @@ def test_weights_whose_squares_are_no_doubles_have_the_same_projection(size: flo
     assert found.certificate.infeasibility <= 1e-12
 
 
-@pytest.mark.parametrize(("name", "limit", "size"), [("LEAST", 0.0, 1e-200), ("GREATEST", np.inf, 1e200)])
-def test_without_a_scale_such_weights_give_no_projection(
-    name: str, limit: float, size: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(breakpoint_search, name, limit)
-    problem = BoxProjection.simplex(np.array([1.0, 2.0, 2.5]), d=size)
-    if name == "LEAST":
-        with pytest.raises(ValueError, match="not finite"):
-            cs.solve(problem)
-    else:
-        assert cs.solve(problem).status is cs.Status.UNCERTIFIED
-
-
-def test_weights_of_too_many_sizes_have_no_scale_that_is_right_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What SPAN refuses."""
-    monkeypatch.setattr(breakpoint_search, "SPAN", np.inf)
-    with pytest.raises(ValueError, match="not finite"):
-        cs.solve(BoxProjection(np.array([1.0, 0.2]), 0.0, 1.0, 1.0, 1.0, np.array([1e-200, 1.0])))
-
-
 def test_weights_of_too_many_sizes_are_refused_in_one_sentence() -> None:
+    """More than `SPAN` apart: no scale is right for all."""
     with pytest.raises(
         ValueError, match=r"^d reaches from 1e-200 to 1, wanted at most 2\^510 = 3\.4e\+153 times as much$"
     ):
