@@ -21,7 +21,8 @@ _end: ContextVar[float] = ContextVar("deadline", default=math.inf)
 
 
 class DeadlinePassed(Exception):
-    """The time is over; raised by `check` alone. The driver catches it; any other code must raise it again."""
+    """The time is over; raised by `check`, or where a library that is given `left` ends without a result. The driver
+    catches it; any other code must raise it again."""
 
 
 @contextmanager

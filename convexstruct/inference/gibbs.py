@@ -54,13 +54,13 @@ class Gibbs:
                 alike.setdefault((colouring[v], card), []).append(v)
         found = []
         for (_, card), variables in sorted(alike.items()):
-            holding = [np.flatnonzero(factors.strides[:, v]) for v in variables]
-            most = max(map(len, holding))
+            holding = [factors.holding(v) for v in variables]
+            most = max(len(held) for held, _ in holding)
             which = np.full((len(variables), most), len(factors.scopes), dtype=np.intp)
             strides = np.zeros_like(which)
-            for row, (v, held) in enumerate(zip(variables, holding)):
+            for row, (held, steps) in enumerate(holding):
                 which[row, : len(held)] = held
-                strides[row, : len(held)] = factors.strides[held, v]
+                strides[row, : len(held)] = steps
             found.append(Colour(np.array(variables, dtype=np.intp), card, which, strides))
         return tuple(found)
 

@@ -69,7 +69,7 @@ class FactorPolytope:
         entries = Triplets()
         for f, scope in enumerate(self.factors.scopes):
             c = self.tree.clique_of(scope)
-            strides = self.factors.strides[f]
+            strides = dict(zip(scope, np.cumprod([1, *(self.factors.cards[v] for v in scope[:0:-1])])[::-1]))
             at = self.factors.start[f] + sum(strides[v] * self.entries.labels[c][v] for v in scope)
             entries.add(at, self.entries.entries(c), 1.0)
         return entries.matrix((self.factors.n_entries, self.n_variables))

@@ -163,9 +163,8 @@ class PseudoLikelihood(FactorField):
         for v in self.targets:
             deadline.check()
             card = factors.cards[v]
-            holding = np.flatnonzero(factors.strides[:, v])
+            holding, steps = factors.holding(v)
             first, group = _alike(samples, sorted({u for c in holding for u in factors.scopes[c]} - {v}), factors.cards)
-            steps = factors.strides[holding, v]
             base = entries[np.ix_(first, holding)] - samples[first, v, None] * steps
             taken = (base[:, None, :] + np.arange(card)[:, None] * steps).reshape(len(first) * card, len(holding))
             kept = np.ones(len(taken), dtype=bool)
@@ -199,7 +198,7 @@ class PseudoLikelihood(FactorField):
     @property
     def weight(self) -> float:
         """2 sum_g N_g for each factor that a variable may have."""
-        return 2.0 * float(self.groups.totals.sum()) * int((self.factors.strides != 0).sum(axis=0).max(initial=0))
+        return 2.0 * float(self.groups.totals.sum()) * int(np.diff(self.factors.strides.indptr).max(initial=0))
 
     def with_factors(self, factors: Factors, parts: list[Part]) -> PseudoLikelihood:
         return replace(self, factors=factors)

@@ -84,20 +84,22 @@ class Factors:
         return graph
 
     @cached_property
-    def strides(self) -> Index:
-        """(factors, n): how far a table's entry moves where the label of a variable rises by 1; 0 outside the scope."""
-        strides = np.zeros((len(self.scopes), self.n_variables), dtype=np.intp)
+    def strides(self) -> sp.csc_array:
+        """(factors, n), sparse: how far a table's entry moves where the label of a variable rises by 1, of the
+        variables of its scope."""
+        entries: list[tuple[int, int, int]] = []
         for c, scope in enumerate(self.scopes):
             step = 1
             for v in reversed(scope):
-                strides[c, v] = step
+                entries.append((step, c, v))
                 step *= self.cards[v]
-        return strides
+        steps, rows, columns = np.array(entries, dtype=np.intp).reshape(-1, 3).T
+        return sp.csc_array(sp.coo_array((steps, (rows, columns)), shape=(len(self.scopes), self.n_variables)))
 
-    @cached_property
-    def _sparse_strides(self) -> sp.csr_array:
-        """`strides` as a sparse matrix: a factor has few of the variables."""
-        return sp.csr_array(self.strides)
+    def holding(self, v: int) -> tuple[Index, Index]:
+        """The factors whose scope has the variable v, ascending, and how far their entries move where it rises."""
+        here = slice(*self.strides.indptr[v : v + 2])
+        return self.strides.indices[here], self.strides.data[here]
 
     # -- from parameters to scores, and back ---------------------------------------------------------------------------
 
@@ -126,7 +128,7 @@ class Factors:
 
     def entries(self, samples: Labels) -> Index:
         """The row of the design that each sample (m, n) chooses of each factor; (m, factors)."""
-        return np.asarray((self._sparse_strides @ samples.T).T + self.start[:-1], dtype=np.intp, order="C")
+        return np.asarray((self.strides @ samples.T).T + self.start[:-1], dtype=np.intp, order="C")
 
     def counts(self, samples: Labels, weights: Vector | None = None) -> Vector:
         """How often each entry of the tables is chosen by samples (m, n), each counted ``weights`` (m,) times; (T,)."""

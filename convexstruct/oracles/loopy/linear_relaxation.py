@@ -21,6 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linprog
 
+from convexstruct import deadline
 from convexstruct.arrays import Labels, Matrix, Tensor, Vector
 from convexstruct.oracles.loopy.pairwise import Pairwise
 
@@ -49,7 +50,10 @@ def linear_relaxation(scores: Pairwise) -> Relaxed:
     size = float(np.abs(objective).max()) or 1.0
     constraints = local_polytope(scores)
     right = np.concatenate((np.ones(P), np.zeros(2 * Q * S)))
-    solved = linprog(-objective / size, A_eq=constraints, b_eq=right, bounds=(0, None), method="highs")
+    options = {"time_limit": deadline.left()}
+    solved = linprog(-objective / size, A_eq=constraints, b_eq=right, bounds=(0, None), method="highs", options=options)
+    if solved.status == 1:  # the only limit is that of the time
+        raise deadline.DeadlinePassed
     if solved.status != 0:
         raise RuntimeError(f"HiGHS did not solve the relaxation: {solved.message}")
     messages = -size * np.asarray(solved.eqlin.marginals[P:]).reshape(Q, 2, S)

@@ -98,6 +98,7 @@ def forest(n_nodes: int, edges: ArrayLike) -> Forest:
         roots.append(root)
         queue = [root]
         for u in queue:
+            deadline.check()
             for v, e, forward in neighbours[u]:
                 if v == above[u]:
                     continue
@@ -110,6 +111,7 @@ def forest(n_nodes: int, edges: ArrayLike) -> Forest:
                 queue.append(v)
     levels = []
     for entries in found:
+        deadline.check()
         parent, child, edge, along = (np.array(column, dtype=np.intp) for column in zip(*sorted(entries)))
         to, start = np.unique(parent, return_index=True)
         levels.append(Level(child, parent, edge, along.astype(bool), start, to))

@@ -121,6 +121,7 @@ def upward(
     (n, separator)."""
     tables = [np.zeros((n, *(tree.cards[v] for v in clique))) for clique in tree.cliques]
     for scope, table in factors:
+        deadline.check()
         c = tree.clique_of(scope)
         tables[c] += aligned(table, scope, tree.cliques[c])
     messages: list[Matrix] = [np.zeros((n, 1))] * tree.n_cliques

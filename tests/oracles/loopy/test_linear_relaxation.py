@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from scipy.optimize import linprog
 
+from convexstruct import deadline
 from convexstruct.arrays import Flags
 from convexstruct.oracles import enumeration
 from convexstruct.oracles.loopy import linear_relaxation
@@ -120,6 +121,14 @@ def test_the_bound_holds_whatever_the_solver_says(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_solver_that_gives_up_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear_relaxation, "linprog", lambda *_, **__: SimpleNamespace(status=1, message="time limit"))
-    with pytest.raises(RuntimeError, match="HiGHS did not solve the relaxation: time limit"):
+    monkeypatch.setattr(linear_relaxation, "linprog", lambda *_, **__: SimpleNamespace(status=4, message="trouble"))
+    with pytest.raises(RuntimeError, match="HiGHS did not solve the relaxation: trouble"):
         linear_relaxation.linear_relaxation(pairwise([[0.0, 1.0]], [], []))
+
+
+def test_the_deadline_acts_inside_the_linear_program() -> None:
+    rng, n = np.random.default_rng(0), 400
+    edges = [(i, i + 1) for i in range(n - 1)] + [(i, i + 20) for i in range(n - 20)]
+    scores = pairwise(rng.normal(size=(n, 3)), edges, rng.normal(size=(len(edges), 3, 3)))
+    with deadline.within(1e-3), pytest.raises(deadline.DeadlinePassed):
+        linear_relaxation.linear_relaxation(scores)

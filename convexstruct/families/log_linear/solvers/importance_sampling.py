@@ -152,8 +152,12 @@ class Sampled:
 
     @cached_property
     def features(self) -> sp.csr_array:
-        """f(x_k), sparse (K, d)."""
-        return self.problem.factors.joint_each(self.samples)
+        """f(x_k), sparse (K, d), in pieces between which the deadline is checked."""
+        found = []
+        for piece in np.array_split(self.samples, min(16, len(self.samples))):
+            deadline.check()
+            found.append(self.problem.factors.joint_each(piece))
+        return sp.csr_array(sp.vstack(found, format="csr"))
 
     @property
     def penalty(self) -> Penalty:

@@ -54,6 +54,7 @@ def _advance(c: Vector, cones: Sequence[Cone], predicted: bool) -> tuple[Vector,
     were taken. predicted : whether mu falls, by a prediction. LinAlgError where a cone would be left."""
     newton = np.zeros((len(c), len(c)))
     for cone in cones:
+        deadline.check()
         cone.add_curvature(newton)
     solve, degree = solver(newton), sum(len(cone.s) for cone in cones)
     mu = sum(cone.gap(0.0, 0.0) for cone in cones) / degree
@@ -146,6 +147,7 @@ class Semidefinite:
         """tr(A_v S^-1 A_w Z) for v >= w, where A_v = e_i e_j' + e_j e_i' for the entry (i, j) at place v."""
         i, j, at = self.rows, self.columns, self.places
         for low in range(0, len(at), BLOCK):
+            deadline.check()
             here, before = slice(low, low + BLOCK), slice(0, low + BLOCK)
             for a, b in ((i, j), (j, i)):
                 p, q = self.inverse[a[here]], self.z[b[here]]
