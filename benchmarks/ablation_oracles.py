@@ -21,7 +21,7 @@ from benchmarks.hidden_markov import drawn
 from convexstruct import datasets
 from convexstruct.arrays import Labels, Matrix, Tensor
 from convexstruct.families.log_linear import ConditionalRandomField
-from convexstruct.features.graphs import magnitudes
+from convexstruct.features.graphs import feature_sizes
 from convexstruct.features.graphs.factors import tabular_factors
 from convexstruct.graphs import Chains, chains
 from convexstruct.inference import baum_welch, gibbs
@@ -305,7 +305,7 @@ FLOWS = (
 DAMPED = numbers(belief_propagation, DAMPING=(0.0, 0.9))
 SEVERAL = numbers(tree_reweighted, LEAST_TREES=(1,))
 SAMPLES = numbers(gibbs, BLOCK=(1 << 10, 1 << 23))
-EVEN = numbers(magnitudes, EVEN_RATIO=(0.0, math.inf))
+EVEN = numbers(feature_sizes, EVEN_RATIO=(0.0, math.inf))
 FIELDS: list[Callable[[], Any]] = [
     partial(_field, graph, labels, weight)
     for graph in (nx.grid_2d_graph(10, 10), nx.cycle_graph(9))

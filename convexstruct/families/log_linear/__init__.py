@@ -25,7 +25,7 @@ from convexstruct.families.log_linear.solvers.importance_sampling import Importa
 from convexstruct.families.log_linear.solvers.lbfgs import LBFGS, coherent
 from convexstruct.families.log_linear.solvers.proportional_fitting import ProportionalFitting, decomposable
 from convexstruct.families.log_linear.solvers.pseudo_moments import PseudoMoments
-from convexstruct.features.graphs.magnitudes import EVEN_RATIO, even
+from convexstruct.features.graphs.feature_sizes import EVEN_RATIO, even
 from convexstruct.tolerances import Profile
 
 __all__ = [

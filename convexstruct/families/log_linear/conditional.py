@@ -49,15 +49,16 @@ from convexstruct.families.log_linear.entropy import add_gibbs, largest_score, l
 from convexstruct.families.log_linear.penalised import Penalised
 from convexstruct.families.log_linear.separable import never_falling, never_true, separates
 from convexstruct.features.counts.counts import example_weights
+from convexstruct.features.graphs.feature_sizes import reason
 from convexstruct.features.graphs.forbidden import read_pairs
-from convexstruct.features.graphs.magnitudes import Magnitudes, product, reason, widest
 from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
+from convexstruct.features.graphs.score_errors import score_errors
 from convexstruct.inference.differences import Marginals
 from convexstruct.inference.exact import ChainInference, Inference, exact_inference
 from convexstruct.inference.prediction import of_one_kind, read_others
 from convexstruct.inference.shards import Shards, Workers, in_shards
 from convexstruct.oracles.chain import chain
-from convexstruct.rounding import GREATEST, TINY, UNIT, Rounded, gamma, summed
+from convexstruct.rounding import GREATEST, TINY, UNIT, Rounded, RoundedArray, exact, gamma, summed
 from convexstruct.tolerances import DUAL_ROUNDING
 from convexstruct.validation.arguments import mapping, number
 from convexstruct.validation.arrays import predictive, raw
@@ -273,28 +274,18 @@ class ConditionalRandomField(Penalised):
         if not np.isfinite(theta).all():
             return Rounded(math.inf)
         with np.errstate(all="ignore"):
-            reach = widest(features, theta)
-            plain, rho = self.magnitudes
-            size = product(plain.node, reach[0]) + product(plain.edge, reach[1])
-            if not size < GREATEST:
+            size, error = score_errors(features, theta)
+            if not size.sum() < GREATEST:
                 return Rounded(math.inf)
-            # the rounding of every labelling's score, and so of ln Z and of the truth's score
-            moved = [gamma(plain.longest + 4) * product(*each) for each in zip((rho.node, rho.edge), reach)]
-            node, edge = exact_scores(self.basis.parts, theta, *self.scores(theta), moved)
-            apart, errors = log_losses(self.oracle, features, node, edge, self.forbidden)
             ceiling = self.ceiling
-            loss = summed(ceiling * apart, float(ceiling @ errors) + len(ceiling) * TINY, 1)
-            lost = TINY * (float(reach[0].sum() + reach[1].sum()) + 1.0) * features.n_nodes * float(ceiling.max())
-            penalty = self.penalty.value(theta)
-            value = float(loss) + float(penalty)
+            # the rounding of every labelling's score, and so of ln Z and of the truth's score
+            moved = [float(ceiling @ each) for each in error]
+            node, edge = exact_scores(self.basis.parts, theta, *self.scores(theta), moved)
+            apart = RoundedArray(*log_losses(self.oracle, features, node, edge, self.forbidden))
+            value = summed(exact(self.weights) * self.scale.C * apart) + self.penalty.value(theta)
             if not math.isfinite(value):
                 return Rounded(math.inf)
-            return Rounded.of(value, loss.allowance, 2.0 * sum(moved), lost, penalty.allowance, UNIT * abs(value))
-
-    @cached_property
-    def magnitudes(self) -> tuple[Magnitudes, Magnitudes]:
-        """Sums of absolute features, as they are and weighted by C omega_i."""
-        return Magnitudes.of(self.features), Magnitudes.of(self.features, self.ceiling)
+            return Rounded.of(value, value.allowance, 2.0 * sum(moved))
 
     # -- dual ----------------------------------------------------------------------------------------------------------
 
@@ -444,6 +435,4 @@ class ConditionalRandomField(Penalised):
 
     def separated(self, theta: Vector) -> bool:
         """Whether theta scores every truth above all other labellings, if there are any, by more than rounding."""
-        reach, (plain, _) = widest(self.features, theta), self.magnitudes
-        size = product(plain.node, reach[0]) + product(plain.edge, reach[1])
-        return separates(self.features, self.oracle, *self.scores(theta), plain.longest, size)
+        return separates(self.features, self.oracle, *self.scores(theta), *score_errors(self.features, theta))

@@ -46,12 +46,12 @@ from convexstruct.families.log_linear.penalised import Penalised
 from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.features.graphs.forbidden import forbid, labels_allowed, read_partial
-from convexstruct.features.graphs.magnitudes import product, widest
+from convexstruct.features.graphs.score_errors import score_errors
 from convexstruct.graphs import ranges, starts
 from convexstruct.inference.exact import ChainInference, forest_inference
 from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.inference.shards import Shards, Workers, in_shards
-from convexstruct.rounding import GREATEST, TINY, UNIT, Rounded, gamma, summed
+from convexstruct.rounding import GREATEST, Rounded, RoundedArray, exact, gamma, summed
 from convexstruct.validation.arguments import mapping, sentence, sequence, whole
 from convexstruct.validation.arrays import flags, frozen, predictive, raw, wholes
 
@@ -288,32 +288,26 @@ class HiddenField(Penalised):
             else:
                 crf = isinstance(self.model, ConditionalRandomField)
                 found = self._conditional_loss(theta) if crf else self._loss(theta)
-            penalty = self.penalty.value(theta)
-            value = max(float(found), 0.0) + float(penalty)
-            if not math.isfinite(value):
-                return Rounded(math.inf)
-            return Rounded.of(value, found.allowance, penalty.allowance, UNIT * abs(value))
+            value: Rounded = Rounded(max(float(found), 0.0), found.allowance) + self.penalty.value(theta)
+            return value if math.isfinite(value) else Rounded(math.inf)
 
     def _conditional_loss(self, theta: Vector) -> Rounded:
         """C sum_i omega_i [ln Z_i - ln Z_i(K_i)] of a conditional random field."""
         model = self.model
         assert isinstance(model, ConditionalRandomField)
-        features, ceiling = model.features, model.ceiling
-        reach = widest(features, theta)
-        plain, rho = model.magnitudes
-        if not product(plain.node, reach[0]) + product(plain.edge, reach[1]) < GREATEST:
+        features = model.features
+        sizes, error_of_scores = score_errors(features, theta)
+        if not sizes.sum() < GREATEST:
             return Rounded(math.inf)
         oracle = forest_inference(features) if isinstance(model.oracle, ChainInference) else model.oracle
         node, edge = model.scores(theta)
         size = largest(features, node, edge)
         free, error = log_partitions(oracle, features, node, edge, size)
         fixed, more = log_partitions(oracle, features, np.where(self.known, node, -np.inf), edge, size)
-        apart = free - fixed
-        errors = error + more + 2 * UNIT * np.abs(apart)
-        loss = summed(ceiling * apart, float(ceiling @ errors) + len(ceiling) * TINY, 1)
-        moved = 2.0 * gamma(plain.longest + 4) * (product(rho.node, reach[0]) + product(rho.edge, reach[1]))
-        lost = TINY * (float(reach[0].sum()) + float(reach[1].sum()) + 1.0) * features.n_nodes * float(ceiling.max())
-        return Rounded.of(float(loss), loss.allowance, moved, lost)
+        apart = (
+            RoundedArray(free, error) - RoundedArray(fixed, more) + RoundedArray(0.0, 2.0 * error_of_scores.sum(axis=0))
+        )
+        return summed(exact(model.weights) * model.scale.C * apart)
 
     def _loss(self, theta: Vector) -> Rounded:
         """C sum_i omega_i [ln Z_i - ln Z_i(K_i)] of a Markov random field."""
@@ -326,11 +320,10 @@ class HiddenField(Penalised):
             return Rounded(math.inf)
         free = model.inference.sums(flat).log_partition
         fixed = model.inference.clamped(flat, self._samples)[0]
-        loss = summed(model.weights * (free - fixed), 0.0, 1)
+        loss = model.scale.C * summed(model.weights * (exact(free) - fixed))
         # each known variable adds a score of 0; the last term is for the differences
         own = 2.0 * model.mass * (rounding + gamma(model.factors.n_variables + 4) * reach)
-        C = model.scale.C
-        return Rounded.of(C * loss, C * loss.allowance, C * own, 2 * UNIT * C * abs(loss))
+        return Rounded.of(loss, loss.allowance, model.scale.C * own)
 
     def dual(self, dual_point: Point) -> Rounded:
         """0 for any dual point; where all is observed, the bound of ``model`` at the dual point."""

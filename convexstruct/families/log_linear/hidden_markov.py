@@ -39,7 +39,7 @@ from convexstruct.inference.baum_welch import Expected, Pseudocounts, expected, 
 from convexstruct.inference.exact import ForestInference, forest_inference
 from convexstruct.inference.hidden_markov import HiddenMarkovModels, Observations
 from convexstruct.inference.shards import Shards, Workers, in_shards
-from convexstruct.rounding import FUNCTION, TINY, UNIT, Rounded, gamma, summed
+from convexstruct.rounding import FUNCTION, UNIT, Rounded, RoundedArray, exact, gamma, log, summed
 from convexstruct.validation.arguments import mapping, sentence, whole
 from convexstruct.validation.arrays import flags, predictive, real
 
@@ -209,21 +209,18 @@ class HiddenMarkov:
             size = largest(features, np.where(np.isfinite(node), node, 0.0), edge)
             logs, error = log_partitions(oracle, features, node, edge, size)
             errors = error + (2 * FUNCTION + 4) * UNIT * size
-            loss = summed(-weights * logs, float(weights @ errors) + len(logs) * TINY, 1)
-            prior, counted = 0.0, 0.0
+            value, counted = summed(RoundedArray(logs, errors) * -weights), 0.0
             for count, name in zip(self.prior, TABLES):
                 used = np.reshape(count, self.allowed[name].shape) * self.allowed[name]
                 some = used > 0
-                prior -= float((used[some] * np.log(point[name][some])).sum())
+                value = value - summed(log(exact(point[name][some])) * used[some])
                 counted += float(used.sum())
-            value = float(loss) + prior
             if not math.isfinite(value):
                 return Rounded(math.inf)
             # rows are read as if divided by their exact sums: the relative error of each probability that is used
             rows = gamma(max(self.n_states, self.observed.n_symbols) + 4) + self.residuals(point)["rows off 1"]
             of_rows = 2.0 * rows * (2.0 * self.observed.weight + counted)
-            n = sum(part.size for part in self.allowed.values())
-            return Rounded.of(value, loss.allowance, of_rows, gamma(n + 2 * FUNCTION + 4) * prior, UNIT * abs(value))
+            return Rounded.of(value, value.allowance, of_rows)
 
     def dual(self, dual_point: Point) -> Rounded:
         """The lower bound above, which needs no dual point."""
@@ -244,15 +241,12 @@ class HiddenMarkov:
         for count, name in zip(self.prior, TABLES):
             used = np.reshape(count, self.allowed[name].shape) * self.allowed[name]
             groups += [row[row > 0] for row in np.atleast_2d(used)]
-        value = allowance = 0.0
+        value = Rounded(0.0)
         for group in groups:
             if len(group):
-                total = math.fsum(group)
-                terms = group * np.log(total / group)
-                value += math.fsum(terms)
-                # the ratio's relative error, absolute in its logarithm; the relative error of logarithm and product
-                allowance += gamma(layout.n_chains + 4) * total + (2 * FUNCTION + 4) * UNIT * math.fsum(terms)
-        return Rounded.of(value, allowance, gamma(len(groups) + 2) * value)
+                counts = RoundedArray(group, gamma(layout.n_chains) * group)  # sums of weights
+                value = value + summed(counts * log(summed(counts) / counts))
+        return value
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """Empty: there are no dual points."""

@@ -53,7 +53,7 @@ from convexstruct.features.graphs.factors import Factors
 from convexstruct.features.graphs.forbidden import forbid
 from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.marginals.factor_polytope import FactorPolytope, factor_polytope
-from convexstruct.rounding import FUNCTION, GREATEST, TINY, UNIT, Rounded, gamma
+from convexstruct.rounding import FUNCTION, GREATEST, TINY, UNIT, Rounded, RoundedArray, adjoint, gamma
 from convexstruct.tolerances import SUM_TO_ONE
 from convexstruct.validation.arguments import mapping, number, refuse, sentence
 from convexstruct.validation.arrays import frozen, real
@@ -242,23 +242,18 @@ class MarkovRandomField(LikelihoodField):
             found, own = distribution(self.polytope, z), self.basis.problem
             if self.penalty == Penalty():
                 found = distribution(self.polytope, restored(own.polytope, found.z, own.moments))
-            g, error = own._apart(found)
-            weight = self.scale.C * self.mass
-            entropy = weight * found.entropy
-            rounded = Rounded.of(entropy, weight * found.entropy.allowance, 4 * UNIT * entropy)
-            return (self.basis.reach or self.penalty).lower_bound(rounded, g, error + self.basis.off)
+            g = own._apart(found)
+            entropy = self.scale.C * (self.rounded_mass * found.entropy)
+            return (self.basis.reach or self.penalty).lower_bound(entropy, g.value, g.errors + self.basis.off)
 
-    def _apart(self, found: CliqueDistribution) -> tuple[Vector, Vector]:
-        """g = C (s - M F mu) and a bound on its error; both (d,)."""
-        factors, C, M = self.factors, self.scale.C, self.mass
+    def _apart(self, found: CliqueDistribution) -> RoundedArray:
+        """g = C (s - M F mu); (d,)."""
         marginals = self.polytope.tables @ found.z
-        mean, size = factors.moments(marginals), np.asarray(abs(factors.design).T @ marginals)
-        g = C * (self.sums - M * mean)
         widest = max(rows * columns for rows, columns in self.inference.tree.shapes)
-        longest = int(np.diff(factors.design.tocsc().indptr).max(initial=0))
-        of_mean = (found.relative + gamma(widest + longest + 4)) * size + (widest + longest) * TINY
-        error = C * (M * of_mean + self.off) + 4 * UNIT * (C * (np.abs(self.sums) + M * np.abs(mean)) + np.abs(g))
-        return g, error * (1.0 + 8 * UNIT) + TINY
+        mu = RoundedArray(marginals, (found.relative + gamma(widest)) * marginals)
+        mean = adjoint(self.factors.design, mu)
+        g: RoundedArray = self.scale.C * (RoundedArray(self.sums, self.off) - self.rounded_mass * mean)
+        return g
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """How far clique tables are from agreeing ones that sum to 1; empty for theta, which is always feasible."""

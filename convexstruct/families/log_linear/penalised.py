@@ -27,7 +27,7 @@ from convexstruct.families.log_linear.completion import completed
 from convexstruct.families.log_linear.penalty import Penalty, read_theta
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.inference.factor_graphs import FactorInference
-from convexstruct.rounding import TINY, UNIT, Rounded, dot
+from convexstruct.rounding import EPS, TINY, Rounded, RoundedArray, dot
 from convexstruct.validation.arrays import predictive
 
 
@@ -135,6 +135,11 @@ class LikelihoodField(FactorField):
         def off(self) -> Vector: ...
 
     @property
+    def rounded_mass(self) -> Rounded:
+        """M, a sum that was rounded once."""
+        return Rounded(self.mass, EPS * self.mass)
+
+    @property
     def log_labels(self) -> float:
         """ln |X|, where X is the set of all joint labels, forbidden ones too."""
         return math.fsum(math.log(card) for card in self.factors.cards)
@@ -152,14 +157,10 @@ class LikelihoodField(FactorField):
 
     def enclosed(self, theta: Vector, log_partition: Rounded) -> Rounded:
         """P(theta) with its allowance from ln Z with its own; inf where it is not finite."""
-        C, M = self.scale.C, self.mass
-        fit, penalty = dot(theta, self.sums), self.penalty.value(theta)
-        value = C * (M * float(log_partition) - float(fit)) + float(penalty)
-        if not math.isfinite(value):
-            return Rounded(math.inf)
-        of_sums = C * (M * log_partition.allowance + fit.allowance + float(np.abs(theta) @ self.off))
-        rounding = 4 * UNIT * (C * (M * abs(float(log_partition)) + abs(float(fit))) + abs(value))
-        return Rounded.of(value, of_sums, penalty.allowance, rounding)
+        C, M = self.scale.C, self.rounded_mass
+        fit = dot(theta, RoundedArray(self.sums, self.off))
+        value: Rounded = C * (M * log_partition - fit) + self.penalty.value(theta)
+        return value if math.isfinite(value) else Rounded(math.inf)
 
 
 def largest_scores(factors: Factors, theta: Vector) -> tuple[float, float]:

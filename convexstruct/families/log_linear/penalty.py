@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from convexstruct.arrays import Point, Vector
-from convexstruct.rounding import TINY, UNIT, Rounded, summed
+from convexstruct.rounding import UNIT, Rounded, RoundedArray, maximum, square, summed, up
 from convexstruct.validation.arguments import mapping, number
 from convexstruct.validation.arrays import real
 
@@ -45,20 +45,13 @@ class Penalty:
 
     def value(self, theta: Vector) -> Rounded:
         """R(theta) with its allowance; infinite where squares overflow."""
-        parts = []
-        for weight, power in ((0.5 * self.lam, 2), (self.l1, 1)):
-            if weight:
-                with np.errstate(over="ignore", under="ignore"):
-                    terms = np.abs(theta) if power == 1 else theta * theta
-                    total = summed(terms, len(theta) * TINY, 1, positive=True)
-                value = weight * total
-                parts.append(Rounded.of(value, weight * total.allowance, 2 * UNIT * value, 2 * TINY))
-        if not parts:
-            return Rounded(0.0)
-        value = sum(map(float, parts))
-        if not math.isfinite(value):
-            return Rounded(math.inf)
-        return Rounded.of(value, *(part.allowance for part in parts), 2 * UNIT * value)
+        found = Rounded(0.0)
+        with np.errstate(over="ignore", under="ignore"):
+            if self.lam:
+                found = found + 0.5 * self.lam * square(theta)
+            if self.l1:
+                found = found + self.l1 * summed(np.abs(theta), positive=True)
+        return found if math.isfinite(found) else Rounded(math.inf)
 
     def gradient(self, theta: Vector, data: Vector) -> Vector:
         """The subgradient of L + R of least norm at theta, where ``data`` is the gradient of L: 0 at an optimum."""
@@ -73,17 +66,14 @@ class Penalty:
         shrunk = np.sign(theta) * np.maximum(np.abs(theta) - step * self.l1, 0.0)
         return np.asarray(shrunk / (1.0 + step * self.lam))
 
-    def conjugate(self, g: Vector, t: float = 1.0) -> Rounded:
-        """R*(t g); the allowance covers the rounding of the sum alone, not an error of g. inf where it is infinite."""
+    def conjugate(self, g: RoundedArray, t: float = 1.0) -> Rounded:
+        """R*(t g); inf where it may be infinite."""
+        size = t * abs(g)
         if self.lam == 0.0:
-            inside = t == 0.0 or t * float(np.abs(g).max(initial=0.0)) <= self.l1
+            inside = t == 0.0 or up(size.value + size.error).max(initial=0.0) <= self.l1
             return Rounded(0.0 if inside else math.inf)
-        beyond = np.maximum(t * np.abs(g) - self.l1, 0.0)
-        total = summed(beyond * beyond, len(g) * TINY, 1, positive=True)
-        value = 0.5 * total / self.lam
-        if not math.isfinite(value):
-            return Rounded(math.inf)
-        return Rounded.of(value, 0.5 * total.allowance / self.lam, 4 * UNIT * value, 4 * TINY)
+        value: Rounded = 0.5 * square(maximum(size - self.l1, 0.0)) / self.lam
+        return value if math.isfinite(value) else Rounded(math.inf)
 
     def share(self, entropy: float, g: Vector) -> float:
         """The t in [0, 1] that approximately maximises t H - R*(t g)."""
@@ -91,7 +81,7 @@ class Penalty:
             return 0.0
         largest = float(np.abs(g).max(initial=0.0))
         if self.lam == 0.0:
-            return 1.0 if largest <= self.l1 else self.l1 / largest * (1.0 - 4 * UNIT)
+            return 1.0 if largest <= self.l1 else self.l1 / largest * (1.0 - 16 * UNIT)
         size = np.abs(g)
         if self.l1 == 0.0:
             square = float(size @ size) / self.lam
@@ -121,18 +111,12 @@ class Penalty:
         least : a lower bound on the entropy of the truth where the truth is a distribution; 0 for a single labelling.
         Without a penalty g must be 0, which no computed g is: see `Reach.lower_bound` of `basis`.
         """
-        outer = np.abs(g) + error
-        outer *= 1.0 + 8 * UNIT
+        outer = up(np.abs(g) + error)
         if not (math.isfinite(entropy) and math.isfinite(float(outer.sum()))):
             return Rounded(-math.inf)
         t = self.share(float(entropy) - least, outer)
-        inner, most = self.conjugate(g, t), self.conjugate(outer, t)  # R* is convex and even: they enclose R*(t g)
-        value = t * float(entropy) + (1.0 - t) * least - inner
-        if not math.isfinite(most):
-            return Rounded(-math.inf)
-        rounding = 4 * UNIT * (t * abs(float(entropy)) + abs(least) + abs(value))
-        moved = max(most - inner, 0.0) + most.allowance + inner.allowance
-        return Rounded.of(value, t * entropy.allowance, moved, rounding, 4 * TINY)
+        value: Rounded = t * entropy + (Rounded(1.0) - t) * least - self.conjugate(RoundedArray(g, error), t)
+        return value if math.isfinite(value.allowance) else Rounded(-math.inf)
 
 
 def read_theta(value: Any, dimension: int) -> Point:

@@ -57,7 +57,7 @@ from convexstruct.features.graphs.factors import Factors
 from convexstruct.features.graphs.forbidden import forbid
 from convexstruct.graphs import starts
 from convexstruct.inference.shards import Shards, Workers, in_shards
-from convexstruct.rounding import FUNCTION, TINY, UNIT, Rounded, gamma, summed
+from convexstruct.rounding import TINY, UNIT, Rounded, RoundedArray, entropy, gamma, summed
 from convexstruct.tolerances import DUAL_ROUNDING
 from convexstruct.validation.arguments import mapping, sentence, sized
 from convexstruct.validation.arrays import chosen, real
@@ -262,19 +262,14 @@ class PseudoLikelihood(FactorField):
             size = np.asarray(groups.sizes @ np.abs(theta))
             if not math.isfinite(float(size.sum())):
                 return Rounded(math.inf)
-            losses = self.losses(theta)
-            penalty = self.penalty.value(theta)
             lengths = np.diff(groups.start)
             scores = gamma(groups.width + 2) * np.maximum.reduceat(size, groups.start[:-1]) + groups.width * TINY
-            per_group = 2 * scores + UNIT * (2 * lengths + 16 * np.log(lengths) + 40.0)
-            terms = groups.counts * losses
-            value = summed(terms, len(terms) * TINY, 1, positive=True)
-            relative = (4 * UNIT + self._counting) * float(value)
-            total = float(value) + float(penalty)
-            if not math.isfinite(total):
-                return Rounded(math.inf)
-            allowed = float(per_group @ self._undecided) * (1 + self._counting)
-            return Rounded.of(total, value.allowance, penalty.allowance, allowed, relative, 2 * UNIT * abs(total))
+            own = np.where(lengths > 1, 2 * scores + UNIT * (2 * lengths + 16 * np.log(lengths) + 40.0), 0.0)
+            losses = self.losses(theta)
+            counts = RoundedArray(groups.counts, self._counting * groups.counts)
+            value = summed(counts * RoundedArray(losses, np.repeat(own, lengths) + 4 * UNIT * losses))
+            value = value + self.penalty.value(theta)
+            return value if math.isfinite(value) else Rounded(math.inf)
 
     @property
     def _counting(self) -> float:
@@ -358,14 +353,8 @@ class PseudoLikelihood(FactorField):
         """sum_g N_g H of the distributions near p, whose groups sum to 1 up to rounding."""
         lengths = np.diff(self.groups.start)
         totals = np.repeat(self._undecided, lengths)
-        logs = np.log(np.where(p > 0, p, 1.0))
-        each = totals * p * -logs
-        relative = gamma(int(lengths.max()) + 4) + 2 * (FUNCTION + 2) * UNIT
-        errors = relative * float(np.abs(each).sum() + (totals * p).sum()) * (1 + self._counting)
-        # an entry that underflowed contributes at most TINY times its logarithm, 745
-        lost = 1000 * TINY * float(totals.sum() + len(p))
-        value = summed(each, errors + lost, 3)
-        return Rounded.of(float(value), value.allowance, self._counting * abs(float(value)))
+        normalised = RoundedArray(p, gamma(int(lengths.max()) + 4) * p + TINY)
+        return summed(RoundedArray(totals, self._counting * totals) * entropy(normalised))
 
     # -- where there is no minimum -------------------------------------------------------------------------------------
 

@@ -42,17 +42,18 @@ def never_true(features: PairwiseFeatures, truth_joint: Vector, anywhere: Vector
 
 
 def separates(
-    features: PairwiseFeatures, oracle: Inference, node: Matrix, edge: Tensor, longest: int, size: float
+    features: PairwiseFeatures, oracle: Inference, node: Matrix, edge: Tensor, size: Matrix, error: Matrix
 ) -> bool:
     """Whether these scores put the truth of every example above all other labellings by more than rounding.
 
-    longest : entries of the longest row of features. size : a bound on all terms of all scores.
+    size, error : of the scores, as `convexstruct.features.graphs.score_errors` gives them.
     """
     first, second = oracle.two_best(node, edge)
     if (first.labels != features.truth).any() or not np.isfinite(second.scores).any():
         return False
-    operations = longest + 4 * int(features.lengths.max()) + 8 * features.n_edges
-    return bool((first.scores - second.scores > 4.0 * gamma(operations) * size).all())
+    operations = 4 * int(features.lengths.max()) + 8 * features.n_edges
+    doubt = 4.0 * (error + gamma(operations) * size).sum(axis=0)
+    return bool((first.scores - second.scores > doubt).all())
 
 
 def never_falling(

@@ -51,8 +51,8 @@ from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.rounding import objective, primal
 from convexstruct.families.structured_svm.witness import infeasibility, read_witness
 from convexstruct.features.counts.counts import example_weights
+from convexstruct.features.graphs.feature_sizes import reason
 from convexstruct.features.graphs.gram import GramFeatures, gram_features
-from convexstruct.features.graphs.magnitudes import reason
 from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
 from convexstruct.features.graphs.pairwise_loss import PairwiseLoss, read_loss
 from convexstruct.inference.exact import Best, Inference

@@ -71,7 +71,7 @@ def primal(problem: Margin, point: Point) -> Rounded:
     if not (w.any() or most.any()):
         return Rounded(0.0)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        size, error = score_errors(features, w)
+        size, error = (each.sum(axis=0) for each in score_errors(features, w))
         shifts = point.get("shifts")
         if shifts is not None:
             size = size + problem.forests.moved(shifts)

@@ -29,7 +29,7 @@ import numpy as np
 from convexstruct.arrays import Flags, Matrix, Point, Vector
 from convexstruct.families.unsupervised_margin.eigenvalue import least_eigenvalue
 from convexstruct.families.unsupervised_margin.feasible import FeasibleSet
-from convexstruct.features.graphs.magnitudes import UNEVEN_RATIO
+from convexstruct.features.graphs.feature_sizes import UNEVEN_RATIO
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed, total
 from convexstruct.tolerances import ROUNDING
 

@@ -20,6 +20,7 @@ from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.log_linear import ConditionalRandomField
 from convexstruct.models import FORMULATIONS
+from convexstruct.rounding import exact
 from tests.families.log_linear.random_fields import KINDS, field, written_out
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -35,7 +36,7 @@ def test_both_bounds_are_what_is_written_out_to_within_their_allowances(kind: st
     assert abs(found - expected.loss - penalty.value(theta)) <= found.allowance + 1e-10 * (1.0 + abs(found))
     assert found.allowance <= 1e-11 * (1.0 + abs(found) + size)
     share = penalty.share(expected.entropy, expected.gradient)
-    wanted = share * expected.entropy - float(penalty.conjugate(expected.gradient, share))
+    wanted = share * expected.entropy - float(penalty.conjugate(exact(expected.gradient), share))
     bound = problem.dual(problem.witness(theta))
     assert abs(bound - max(wanted, 0.0)) <= bound.allowance + 1e-9 * (1.0 + abs(wanted))
 

@@ -85,7 +85,8 @@ def test_the_entropy_and_the_moments_of_clique_tables_are_right_to_their_errors(
     polytope, factors = problem.polytope, problem.factors
     z = rng.exponential(size=polytope.n_variables) ** 8 * (rng.random(polytope.n_variables) < 0.8)
     found = distribution(polytope, z)
-    g, error = problem._apart(found)
+    away = problem._apart(found)
+    g, error = away.value, away.errors
     every, tree = labellings(factors.cards), polytope.tree
     shares = [Fraction(1)] * len(every)
     for c, (rows, columns) in enumerate(tree.shapes):

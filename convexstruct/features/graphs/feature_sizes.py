@@ -1,13 +1,10 @@
-"""Sums of absolute features, which bound the scores and so their rounding; and which feature makes them large."""
+"""How far the sizes of features are apart, and which one makes the rounding of a problem's sums large."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 
-from convexstruct.arrays import Matrix, Vector
 from convexstruct.features.graphs.gram import GramFeatures
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 
@@ -17,52 +14,6 @@ UNEVEN_RATIO = 1e5
 #: How many times as large as another a feature may be before steps are to be scaled feature by feature: curvatures
 #: differ by the square of it.
 EVEN_RATIO = 20.0
-
-
-@dataclass(frozen=True, eq=False)
-class Magnitudes:
-    """Sums of absolute features: node (F,) over all nodes, edge (E,) over all edges; longest: entries of the longest
-    row, E included."""
-
-    node: Vector
-    edge: Vector
-    longest: int
-
-    @classmethod
-    def of(cls, features: PairwiseFeatures, rho: Vector | None = None) -> Magnitudes:
-        """Weighted by ``rho`` (N,), 1 by default."""
-        x = features.node_features
-        rows = np.ones(features.n_nodes) if rho is None else rho[features.example]
-        edges = np.ones(features.n_edges) if rho is None else rho[features.edge_example]
-        if sp.issparse(x):
-            longest = int(np.diff(x.indptr).max(initial=0))
-            node = np.asarray(abs(x).T @ rows)
-        else:
-            longest = x.shape[1]
-            node = _absolute_sums(x, rows)
-        z = np.ones((features.n_edges, features.n_edge_features))
-        z = z if features.edge_features is None else np.abs(features.edge_features)
-        return cls(node, edges @ z, longest + features.n_edge_features)
-
-
-def _absolute_sums(x: Matrix, rows: Vector) -> Vector:
-    """|x|' rows, block by block, so that no copy of x is made."""
-    found = np.zeros(x.shape[1])
-    for low in range(0, len(x), 4096):
-        found += rows[low : low + 4096] @ np.abs(x[low : low + 4096])
-    return found
-
-
-def product(left: Vector, right: Vector) -> float:
-    """left'right of numbers >= 0, where 0 times infinity is 0."""
-    some = (left > 0) & (right > 0)
-    return float(left[some] @ right[some])
-
-
-def widest(features: PairwiseFeatures, w: Vector) -> tuple[Vector, Vector]:
-    """W (F,) and V (E,): the largest |weight| of each feature over all labels."""
-    node, edge = features.split(w)
-    return np.abs(node).max(axis=0), np.abs(edge).max(axis=tuple(range(1, edge.ndim)), initial=0.0)
 
 
 def even(features: PairwiseFeatures) -> bool:
