@@ -22,9 +22,6 @@ share is that of the truth. The mixture's entropy is bounded from below by the p
 score of a node or an edge exceeds 1000 nats (`.basis`), and is at least 0. "gibbs_in_basis" (g, d) may stand in place
 of "gibbs": parameters u of the basis, whose scores are those of T u without its rounding. The optimum may not be
 attained: `runaway` looks for a direction along which P never rises.
-
-**Allowances**: that of P covers the rounding of the scores of labellings, 2 sum_i C omega_i gamma(n) [sum_v |x_v|'W +
-(edges)], and of every ln Z (`.entropy`); that of D covers the entropies and Psi (`convexstruct.inference.differences`).
 """
 
 from __future__ import annotations

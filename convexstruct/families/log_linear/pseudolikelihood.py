@@ -26,11 +26,6 @@ no table of a factor has a score beyond 1000 nats (`.basis`).
 
 **Dual witness.** {"conditionals": (R,)}: p, one number a group and label. Negative numbers are set to 0, and each group
 is divided by its sum (uniform where that is 0).
-
-**Rounding.** The error of s = K theta is at most delta_g = gamma(w) max_l |K|_l |theta|, w the number of products in
-the longest row; that of a loss ln sum e^s - s_l is 2 delta_g, plus UNIT (2 c + 16 ln c + 40) for exp and log of c
-labels, plus 4 UNIT times the loss. All losses are at least 0, so that a relative error of n_g is one of P. The error of
-p is gamma(c + 2) p, that of H this times |ln p| + 1, and that of the argument of R* gamma(rows) |K|'(n + N p).
 """
 
 from __future__ import annotations
@@ -57,7 +52,7 @@ from convexstruct.features.graphs.factors import Factors
 from convexstruct.features.graphs.forbidden import forbid
 from convexstruct.graphs import starts
 from convexstruct.inference.shards import Shards, Workers, in_shards
-from convexstruct.rounding import TINY, UNIT, Rounded, RoundedArray, entropy, gamma, summed
+from convexstruct.rounding import TINY, UNIT, Rounded, RoundedArray, adjoint, entropy, gamma, summed
 from convexstruct.tolerances import DUAL_ROUNDING
 from convexstruct.validation.arguments import mapping, sentence, sized
 from convexstruct.validation.arrays import chosen, real
@@ -309,16 +304,25 @@ class PseudoLikelihood(FactorField):
             p = self._normalised(self._read_dual(dual_point))
             if self.penalty.lam == 0.0:
                 p = own._restored(p)
-            totals = np.repeat(groups.totals, np.diff(groups.start))
-            mass = np.asarray(groups.sizes.T @ (groups.counts + totals * p))
-            terms = np.bincount(groups.features.indices).max(initial=0) + groups.width + np.diff(groups.start).max() + 8
-            error = (gamma(int(terms)) + self._counting) * mass + len(p) * TINY
             empirical = self.entropy(self._normalised(groups.counts))
-            entropy, g = self.entropy(p), -own.missing(p)
+            entropy, g = self.entropy(p), own._apart(p)
             if (reach := self.basis.reach) is None:
-                return self.penalty.lower_bound(entropy, g, error, empirical.lower)
-            found = reach.lower_bound(entropy, g, error + self.basis.off)
+                return self.penalty.lower_bound(entropy, g.value, g.errors, empirical.lower)
+            found = reach.lower_bound(entropy, g.value, g.errors + self.basis.off)
             return found if found.lower > empirical.lower else empirical
+
+    def _apart(self, p: Vector) -> RoundedArray:
+        """Minus `missing` of the distributions near p, whose groups sum to 1 up to rounding; (d,)."""
+        groups, lengths = self.groups, np.diff(self.groups.start)
+        counts, totals = (
+            RoundedArray(n, self._counting * n) for n in (groups.counts, np.repeat(groups.totals, lengths))
+        )
+        found: RoundedArray = adjoint(groups.features, counts - totals * self._rounded(p))
+        return found
+
+    def _rounded(self, p: Vector) -> RoundedArray:
+        """Normalised p as the distributions near it."""
+        return RoundedArray(p, gamma(int(np.diff(self.groups.start).max()) + 4) * p + TINY)
 
     def _restored(self, p: Vector) -> Vector:
         """Conditionals near p whose g is within l1 of 0 up to rounding: p (1 + s - its mean under p), s = K u, with u
@@ -353,8 +357,7 @@ class PseudoLikelihood(FactorField):
         """sum_g N_g H of the distributions near p, whose groups sum to 1 up to rounding."""
         lengths = np.diff(self.groups.start)
         totals = np.repeat(self._undecided, lengths)
-        normalised = RoundedArray(p, gamma(int(lengths.max()) + 4) * p + TINY)
-        return summed(RoundedArray(totals, self._counting * totals) * entropy(normalised))
+        return summed(RoundedArray(totals, self._counting * totals) * entropy(self._rounded(p)))
 
     # -- where there is no minimum -------------------------------------------------------------------------------------
 
