@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 
 from convexstruct.arrays import Vector
-from convexstruct.core.cases import Case, Instance
+from convexstruct.core.cases import Case, Instance, seeded
 from convexstruct.families.projection.box import BoxProjection
 from convexstruct.families.projection.solvers.block_ascent import BlockAscent
 from convexstruct.families.projection.solvers.breakpoint_search import BreakpointSearch
@@ -43,8 +43,7 @@ def plant_box(rng: np.random.Generator, n: int, s: Vector, infinite: float = 0.0
     d = rng.uniform(0.3, 3.0, size=n)
     push = rng.exponential(size=n) * ((a == upper).astype(float) - (a == lower))
     m = a + (rng.normal() * s + push) / d**2
-    problem = BoxProjection(m, lower, upper, s, float(s @ a), d)
-    return Instance(problem, problem.primal({"a": a}), {"a": a})
+    return by_hand(BoxProjection(m, lower, upper, s, float(s @ a), d), a)
 
 
 def planted_box(seed: int, scale: int = 1) -> Instance:
@@ -52,63 +51,52 @@ def planted_box(seed: int, scale: int = 1) -> Instance:
     return plant_box(rng, 40 * scale, np.ones(40 * scale))
 
 
-def planted_signed(number: int, n: int, signs: Sequence[float], infinite: float, seed: int) -> Instance:
-    rng = np.random.default_rng([number, seed])
+def planted_signed(rng: np.random.Generator, n: int, signs: Sequence[float], infinite: float) -> Instance:
     return plant_box(rng, n, rng.choice(signs, size=n), infinite)
 
 
-planted_signs = partial(planted_signed, 52, 30, (-2.0, -1.0, 0.0, 0.5, 1.0), 0.0)
-planted_open = partial(planted_signed, 53, 30, (-1.0, 1.0, 3.0), 0.4)
-#: So many entries that the search starts from a sample instead of sorting all breakpoints.
-planted_many = partial(planted_signed, 54, 20_000, (-1.0, 1.0), 0.0)
-
-
-def simplex(seed: int) -> Instance:
-    rng = np.random.default_rng([55, seed])
-    return Instance(BoxProjection.simplex(rng.normal(size=50)))
-
-
-def capped(seed: int) -> Instance:
-    rng = np.random.default_rng([56, seed])
-    return Instance(BoxProjection.capped_simplex(2.0 * rng.normal(size=25), z=7.0, d=rng.uniform(0.5, 2.0, size=25)))
-
-
-def stairs(number: int, z: float, top: float, middle: float, seed: int) -> Instance:
+def stairs(rng: np.random.Generator, z: float, top: float, middle: float) -> Instance:
     """Eight entries each with m = 3, 1 and -1 on a simplex, solved by hand: ``top``, ``middle`` and 0."""
-    rng = np.random.default_rng([number, seed])
     m = rng.permutation(np.repeat([3.0, 1.0, -1.0], 8))
-    a = np.where(m == 3.0, top, np.where(m == 1.0, middle, 0.0))
-    problem = BoxProjection.simplex(m, z=z)
+    return by_hand(BoxProjection.simplex(m, z=z), np.where(m == 3.0, top, np.where(m == 1.0, middle, 0.0)))
+
+
+def by_hand(problem: BoxProjection, a: Vector) -> Instance:
+    """A problem whose answer is known to be a."""
     return Instance(problem, problem.primal({"a": a}), {"a": a})
 
 
-#: The breakpoint rho = 1 gives 2, 0, -2 clipped to 2, 0, 0, whose sum 8 * 2 = 16 is less than 18; rho = 7/8 is right.
-ties = partial(stairs, 57, 18.0, 17 / 8, 1 / 8)
-#: rho = 1 is a breakpoint shared by a third of the entries.
-kink = partial(stairs, 58, 16.0, 2.0, 0.0)
-
-
-def corner(seed: int) -> Instance:
+def corner(rng: np.random.Generator) -> Instance:
     """z is the greatest value of <s, a>: one point is feasible, and every small enough rho is a multiplier."""
-    rng = np.random.default_rng([59, seed])
     s = rng.choice([-1.0, 2.0], size=12)
     lower, upper = -rng.random(12), rng.random(12)
     a = np.where(s > 0, upper, lower)
-    problem = BoxProjection(rng.normal(size=12), lower, upper, s, float(s @ a))
-    return Instance(problem, problem.primal({"a": a}), {"a": a})
+    return by_hand(BoxProjection(rng.normal(size=12), lower, upper, s, float(s @ a)), a)
 
 
-def single(seed: int) -> Instance:
-    rng = np.random.default_rng([60, seed])
-    problem = BoxProjection(rng.normal(size=1), -2.0, 2.0, -1.5, 0.75, 2.0)
-    return Instance(problem, problem.primal({"a": np.array([-0.5])}), {"a": np.array([-0.5])})
-
-
-def bias(seed: int) -> Instance:
+def bias(rng: np.random.Generator) -> BoxProjection:
     """The set Q2 of an SVM with a bias: 0 <= a <= 1/n, sum y a = 0."""
-    rng = np.random.default_rng([61, seed])
     y = np.where(rng.random(200) < 0.2, 1.0, -1.0)
-    return Instance(BoxProjection(rng.normal(size=200) / 200, 0.0, 1 / 200, y, 0.0))
+    return BoxProjection(rng.normal(size=200) / 200, 0.0, 1 / 200, y, 0.0)
+
+
+planted_signs = seeded(52, planted_signed, 30, (-2.0, -1.0, 0.0, 0.5, 1.0), 0.0)
+planted_open = seeded(53, planted_signed, 30, (-1.0, 1.0, 3.0), 0.4)
+#: So many entries that the search starts from a sample instead of sorting all breakpoints.
+planted_many = seeded(54, planted_signed, 20_000, (-1.0, 1.0), 0.0)
+
+
+simplex = seeded(55, lambda rng: BoxProjection.simplex(rng.normal(size=50)))
+capped = seeded(
+    56, lambda rng: BoxProjection.capped_simplex(2.0 * rng.normal(size=25), z=7.0, d=rng.uniform(0.5, 2.0, size=25))
+)
+single = seeded(
+    60, lambda rng: by_hand(BoxProjection(rng.normal(size=1), -2.0, 2.0, -1.5, 0.75, 2.0), np.array([-0.5]))
+)
+#: The breakpoint rho = 1 gives 2, 0, -2 clipped to 2, 0, 0, whose sum 8 * 2 = 16 is less than 18; rho = 7/8 is right.
+ties = seeded(57, stairs, 18.0, 17 / 8, 1 / 8)
+#: rho = 1 is a breakpoint shared by a third of the entries.
+kink = seeded(58, stairs, 16.0, 2.0, 0.0)
 
 
 # -- clique tables -----------------------------------------------------------------------------------------------------
@@ -183,17 +171,18 @@ def planted_edges(seed: int) -> Instance:
     return plant_tables(problem, edge.ravel(), rng)
 
 
-def chains(number: int, lengths: Sequence[int], s: int, size: float, scale: Vector | float, seed: int) -> Instance:
+def chains(
+    rng: np.random.Generator, lengths: Sequence[int], s: int, size: float, scale: Vector | float
+) -> MarginalProjection:
     """Chains with normal node and edge tables."""
-    rng = np.random.default_rng([number, seed])
     p, q = sum(lengths), sum(lengths) - len(lengths)
     edge, node = size * rng.normal(size=(q, s, s)), size * rng.normal(size=(p, s))
-    return Instance(MarginalProjection.chains(lengths, edge, node, scale=scale))
+    return MarginalProjection.chains(lengths, edge, node, scale=scale)
 
 
-enumerated_chains = partial(chains, 66, [4, 1, 3, 2], 3, 1.0, np.array([1.0, 0.1, 0.5, 2.0]))
+enumerated_chains = seeded(66, chains, [4, 1, 3, 2], 3, 1.0, np.array([1.0, 0.1, 0.5, 2.0]))
 #: E.1: every example's tables sum to C / N, which is small beside the entries that are projected.
-margins = partial(chains, 67, [5, 8, 1, 6, 7, 3], 4, 0.3, 1.0 / 60)
+margins = seeded(67, chains, [5, 8, 1, 6, 7, 3], 4, 0.3, 1.0 / 60)
 
 
 def drawn(number: int, cliques: Sequence[Sequence[int]], cards: Sequence[int], n: int, seed: int) -> Instance:
@@ -214,9 +203,10 @@ grid = partial(drawn, 70, [*((v,) for v in range(9)), *GRID], [3] * 9, 1)
 def letters(seed: int) -> Instance:
     """As large as words of handwriting: 26 labels, 60 chains."""
     rng = np.random.default_rng([71, seed])
-    return chains(71, rng.integers(3, 12, size=60).tolist(), 26, 0.05, 1.0 / 60, seed)
+    return seeded(71, chains, rng.integers(3, 12, size=60).tolist(), 26, 0.05, 1.0 / 60)(seed)
 
 
+#: All cases of the family.
 CASES: tuple[Case, ...] = (
     Case("box-planted", BOX, "appendix B", "the optimum is known by construction", planted_box, "box"),
     Case("box-signs", BOX, "appendix B", "known by construction; s negative and 0", planted_signs, "box_dual"),
@@ -227,10 +217,10 @@ CASES: tuple[Case, ...] = (
          solver=BreakpointSearch("sorting")),
     Case("box-ties", BOX, "(30)", "equal entries, solved by hand", ties, "box"),
     Case("box-kink", BOX, "(30)", "the root is a breakpoint of many, solved by hand", kink, "box_dual"),
-    Case("box-corner", BOX, "(30)", "one feasible point, many multipliers", corner, "box"),
+    Case("box-corner", BOX, "(30)", "one feasible point, many multipliers", seeded(59, corner), "box"),
     Case("box-single", BOX, "(30)", "n = 1, solved by hand", single, "box"),
-    Case("box-bias", BOX, "(20), (23), (25)", "the dual's set of an SVM with a bias; the reference by SCS", bias, "box",
-         "SCS"),
+    Case("box-bias", BOX, "(20), (23), (25)", "the dual's set of an SVM with a bias; the reference by SCS",
+         seeded(61, bias), "box", "SCS"),
     Case("box-many", BOX, "appendix B", "20,000 entries: a sample first", planted_many, "box", open=False, quick=False),
     Case("tables-tree", TABLES, "(33)-(36)", "the optimum is known by construction; a junction tree", planted_tree,
          "tables"),
