@@ -46,8 +46,9 @@ class TreeSums:
         axes = self.tree.cliques[clique]
         table = self.cliques[clique].reshape(-1, *(self.tree.cards[v] for v in axes))
         kept = [v for v in axes if v in scope]
-        summed = table.sum(axis=tuple(1 + i for i, v in enumerate(axes) if v not in scope))
-        return np.asarray(np.moveaxis(summed, [1 + kept.index(v) for v in scope], range(1, 1 + len(kept))))
+        gone = tuple(1 + i for i, v in enumerate(axes) if v not in scope)
+        summed = table.sum(axis=gone) if gone else table
+        return np.asarray(summed.transpose(0, *(1 + kept.index(v) for v in scope)))
 
 
 def best(tree: JunctionTree, factors: Sequence[Factor], n: int) -> tuple[Vector, Labels]:
