@@ -89,6 +89,14 @@ def test_every_search_is_certified_and_timed_beside_a_partition(kind: str, solve
     assert projection.ratio(run) == run.seconds / run.value > 0
 
 
+def test_small_random_problems_are_compared_with_clarabel() -> None:
+    told = run_here(unsupervised_margin, unsupervised_margin.Draws(4), unsupervised_margin.FAST).levels["small"]
+    assert told[unsupervised_margin.FAST] == told["apart"] == 0
+    assert 0 < told["longest"] <= told["seconds"]
+    late = run_here(unsupervised_margin, unsupervised_margin.Draws(4), unsupervised_margin.FAST, 1e-9).levels["small"]
+    assert late[unsupervised_margin.FAST] == 4
+
+
 def test_scs_is_timed_and_its_answer_certified() -> None:
     run = run_here(unsupervised_margin, SYMBOLS, unsupervised_margin.SCS)
     assert run.status == "OPTIMAL"
