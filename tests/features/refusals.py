@@ -1,4 +1,5 @@
-"""What the feature maps refuse."""
+"""What the feature maps refuse: for each argument its range and shape; what is no number at all is refused by the
+readers of `tests/validation`, whatever the argument."""
 
 from __future__ import annotations
 
@@ -29,9 +30,6 @@ REFUSALS = (
             ({"symbols": [[0, 1], []]}, "symbols[1] is empty"),
             ({"symbols": [[0, 3], [2]]}, "symbols[0][1] is 3, wanted a whole number from 0 to 2"),
             ({"symbols": [[0, -1], [2]]}, "symbols[0][1] is -1"),
-            ({"symbols": [[0, 0.5], [2]]}, "symbols[0][1] is 0.5"),
-            ({"symbols": [[0, np.nan], [2]]}, "symbols[0] contains NaN"),
-            ({"symbols": [["a", "b"], [2]]}, "symbols[0] holds strings, wanted whole numbers from 0 to 2"),
             ({"symbols": [[[0, 1]], [2]]}, "symbols[1] has shape (1,), wanted (length, 2)"),
             ({"states": [[0, 2], [1]]}, "states[0][1] is 2, wanted a whole number from 0 to 1"),
             ({"states": [[0, 1]]}, "states holds 1 sequences, wanted as many as symbols: 2"),
@@ -54,7 +52,6 @@ REFUSALS = (
             ({"hidden": [[0, 1], [1]]}, "hidden[0] holds int64, wanted True and False"),
             ({"symbols": [np.zeros((2, 2), int), np.zeros((2, 1), int)]}, "symbols[1] has shape (2, 1)"),
             ({"symbols": [np.full((2, 2), 4)]}, "symbols[0][0, 0] is 4, wanted a whole number from 0 to"),
-            ({"symbols": [np.full((2, 2), 0.5)]}, "symbols[0][0, 0] is 0.5, wanted a whole number from 0 to"),
             ({"weights": [1.0]}, "weights has shape (1,), wanted (2,): one weight an example"),
             ({"weights": [1.0, 0.0]}, "weights holds 0, wanted positive numbers"),
             ({"weights": [1.0, np.nan]}, "weights contains NaN or infinity, wanted finite numbers"),
@@ -78,9 +75,6 @@ REFUSALS = (
                 "assignments[0] gives node 2 the value 2, wanted a whole number from 0 to 1",
             ),
             ({"assignments": [[0, 1, 1], [0, -1, 0]]}, "assignments[1] gives node 1 the value -1"),
-            ({"assignments": [[0, 0.5, 1]]}, "assignments[0, 1] is 0.5, wanted a whole number"),
-            ({"assignments": [[0, np.nan, 1]]}, "assignments contains NaN or infinity"),
-            ({"assignments": [["a", "b", "c"]]}, "assignments holds strings, wanted whole numbers"),
             ({"hidden": []}, "hidden is empty, wanted at least one node to predict"),
             ({"hidden": [[0], []]}, "hidden[1] is empty, wanted at least one node to predict"),
             ({"hidden": [[0]]}, "hidden holds 1 lists of nodes, wanted one for each of the 2 examples"),
@@ -89,7 +83,6 @@ REFUSALS = (
             ({"hidden": [0, [1]]}, "hidden names [1], which is not a node"),
             ({"hidden": [0, 0]}, "hidden names a node twice"),
             ({"hidden": "class"}, "hidden is 'class', wanted a list of nodes"),
-            ({"hidden": 3}, "hidden is 3, wanted a list of nodes"),
             ({"loss": "hinge"}, "loss is 'hinge', wanted one of hamming, ring or a cost matrix"),
             ({"loss": np.zeros((3, 3))}, "loss has shape (3, 3), wanted (2, 2)"),
             ({"loss": [[0, -1], [1, 0]]}, "loss holds -1, wanted costs of at least 0"),
@@ -122,7 +115,6 @@ REFUSALS = (
                 {"assignments": {"a": [0, 1], "b": [1]}},
                 "assignments['b'] has shape (1,), wanted (2,): one value an example",
             ),
-            ({"assignments": {"a": [0], "b": ["wet"]}}, "assignments['b'] holds strings, wanted whole numbers"),
             (
                 {"assignments": {"a": [0], "b": [2]}},
                 "assignments[0] gives node 'b' the value 2, wanted a whole number from 0 to 1",
@@ -137,7 +129,6 @@ REFUSALS = (
             ({"kernel": np.eye(2)}, "kernel has shape (2, 2), wanted (3, 3): one row and column a node"),
             ({"kernel": np.ones(3)}, "kernel has shape (3,), wanted (3, 3)"),
             ({"kernel": np.diag([1.0, np.nan, 1.0])}, "kernel contains NaN or infinity"),
-            ({"kernel": np.diag([1.0, np.inf, 1.0])}, "kernel contains NaN or infinity"),
             (
                 {"kernel": np.triu(np.ones((3, 3)))},
                 "kernel is not symmetric, entries differ by 1, wanted a symmetric matrix",
@@ -147,8 +138,6 @@ REFUSALS = (
                 "kernel has the eigenvalue -1, wanted a positive semidefinite matrix",
             ),
             ({"kernel": np.zeros((3, 3))}, "kernel is zero, wanted at least one positive eigenvalue"),
-            ({"kernel": [["a"] * 3] * 3}, "kernel holds strings, wanted real numbers"),
-            ({"kernel": None}, "kernel is None"),
         ],
     ),
     Door(
@@ -156,8 +145,6 @@ REFUSALS = (
         {"loss": "hamming", "features": read_pairwise(np.ones((3, 1)), [[0, 1], [1]])},
         [
             ({"loss": "ring"}, "loss is 'ring', wanted 'hamming', 'zero_one', a cost matrix or a list of node costs"),
-            ({"loss": None}, "loss is None, wanted (2, 2) costs"),
-            ({"loss": [["a", "b"], ["c", "d"]]}, "loss holds strings, wanted real costs"),
             ({"loss": np.ones((3, 3))}, "loss has shape (3, 3), wanted (2, 2): cost[true, predicted]"),
             ({"loss": [[0, -1], [1, 0]]}, "loss holds -1, wanted costs of at least 0"),
             ({"loss": [[0, np.nan], [1, 0]]}, "loss contains NaN or infinity"),
@@ -168,12 +155,7 @@ REFUSALS = (
                 "loss[1] has shape (1, 3), wanted (1, 2): a cost for each label",
             ),
             ({"loss": [np.zeros((2, 2)), np.array([[-1.0, 0.0]])]}, "loss[1] holds -1, wanted costs of at least 0"),
-            (
-                {"loss": [np.zeros((2, 2)), np.array([[np.inf, 0.0]])]},
-                "loss[1] contains NaN or infinity, wanted finite costs",
-            ),
             ({"loss": [np.zeros((2, 2)), np.array([[0.0, 2.0]])]}, "loss[1] is 2 on the truth, wanted 0 there"),
-            ({"loss": [[["a", "b"]] * 2, np.zeros((1, 2))]}, "loss[0] holds strings, wanted real costs"),
         ],
     ),
     Door(
@@ -182,17 +164,11 @@ REFUSALS = (
         [
             ({"labels": []}, "labels is empty, wanted a list of one array for each of at least one example"),
             ({"labels": None}, "labels is None, wanted a list"),
-            ({"labels": "ab"}, "labels is 'ab', wanted a list"),
             ({"labels": [[0, 1], []]}, "labels[1] is empty, of shape (0,), wanted (nodes,): at least one of each"),
             ({"labels": [0, 1]}, "labels[0] has shape ()"),
             ({"labels": [[0, -1], [1, 0, 1]]}, "labels[0][1] is -1, wanted a whole number of at least 0; HiddenF"),
-            ({"labels": [[0, 1], [1, 0.5, 1]]}, "labels[1][1] is 0.5, wanted a whole number of at least 0"),
-            ({"labels": [[0, np.nan], [1, 0, 1]]}, "labels[0] contains NaN or infinity, wanted whole numbers of at"),
-            ({"labels": [["a", "b"], [1, 0, 1]]}, "labels[0] holds strings, wanted whole numbers of at least 0"),
             ({"labels": [[0, 1], [1, 2, 1]], "n_labels": 2}, "labels[1][1] is 2, wanted a whole number from 0 to 1"),
             ({"n_labels": 0}, "n_labels is 0, wanted a whole number of at least 1"),
-            ({"n_labels": 2.0}, "n_labels is 2.0, wanted a whole number"),
-            ({"n_labels": True}, "n_labels is True, wanted a whole number"),
             ({"node_features": None}, "node_features is None, wanted a list of arrays"),
             ({"node_features": [np.ones((2, 2))]}, "node_features has 1 entries, wanted 2: a matrix, or a list of one"),
             ({"node_features": [np.ones((2, 2)), np.ones((2, 2))]}, "node_features[1] has shape (2, 2), wanted (3,"),
@@ -202,9 +178,6 @@ REFUSALS = (
             ({"node_features": np.ones((5, 0))}, "node_features is empty, of shape (5, 0), wanted (5, features): at"),
             ({"node_features": np.full((5, 1), np.nan)}, "node_features contains NaN or infinity"),
             ({"node_features": sp.csr_array(np.full((5, 1), np.inf))}, "node_features contains NaN or infinity"),
-            ({"node_features": [[["a"], ["b"]], np.ones((3, 1))]}, "node_features[0] holds strings, wanted real"),
-            ({"node_features": [[[1, 2], [3]], np.ones((3, 2))]}, "node_features[0] has rows of unequal lengths"),
-            ({"node_features": np.ones((5, 1)) * 1j}, "node_features holds complex numbers, wanted real numbers"),
             ({"edges": "grid"}, "edges is 'grid', wanted one of chain, none or a list of arrays of node pairs or"),
             ({"edges": None}, "edges is None, wanted 'chain', 'none'"),
             ({"edges": nx.path_graph(2)}, "edges is one graph, wanted 'chain', 'none', or a list"),
@@ -215,8 +188,6 @@ REFUSALS = (
             ({"edges": [[[0, 1, 1]], []]}, "edges[0] has shape (1, 3), wanted (edges, 2)"),
             ({"edges": [[[0, 2]], []]}, "edges[0][0, 1] is 2, wanted a whole number from 0 to 1"),
             ({"edges": [[], [[0, -1]]]}, "edges[1][0, 1] is -1, wanted a whole number from 0 to 2"),
-            ({"edges": [[[0, 0.5]], []]}, "edges[0][0, 1] is 0.5, wanted a whole number from 0 to 1"),
-            ({"edges": [[["a", "b"]], []]}, "edges[0] holds strings, wanted pairs of nodes from 0 to 1"),
             ({"edges": [[[1, 1]], []]}, "edges[0] joins node 1 with itself"),
             ({"edges": [[[0, 1], [1, 0]], []]}, "edges[0] holds an edge twice"),
             ({"edges": [nx.DiGraph([(0, 1)]), EDGES[1]]}, "edges[0] is a DiGraph, wanted an undirected networkx.Graph"),
@@ -227,7 +198,6 @@ REFUSALS = (
             ({"edge_features": [ONE, np.ones((2, 2))]}, "edge_features[1] has shape (2, 2), wanted (2, 1)"),
             ({"edge_features": [np.ones((1, 0)), np.ones((2, 0))]}, "edge_features has no columns"),
             ({"edge_features": [ONE, np.full((2, 1), np.inf)]}, "edge_features[1] contains NaN or infinity"),
-            ({"edge_features": [[["a"]], np.ones((2, 1))]}, "edge_features[0] holds strings, wanted real numbers"),
             (
                 {"edge_features": [-np.ones((1, 1)), np.ones((2, 1))], "associative": True},
                 "edge_features contains -1, wanted values >= 0",
