@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from convexstruct.arrays import Point
-from convexstruct.core.certificates import Certificate, Problem, certify, certify_in_time, has_nan
+from convexstruct.core.certificates import Certificate, Problem, certify, certify_in_time, has_nan, joined
 from convexstruct.core.iterate import Iterate
 from convexstruct.deadline import DeadlinePassed, left, within, without
 from convexstruct.tolerances import Profile
@@ -119,6 +119,22 @@ class BestPoints:
                 self.whole, self.point, self.dual_point, self.wanted.floor, until, last
             )
         return Certified(self.point, dual_point, certificate), missed
+
+    def or_start(self, found: Certified, start: Certified, time_limit: float | None, seconds: float) -> Certified:
+        """``found`` with the point, and the dual point, of the ``start`` of a run of ``seconds`` where its bound is
+        better, if time is left to certify it. A run without lower bounds may minimise something else: it is left."""
+        reached = self.wanted.met_by(found.certificate.gap, found.certificate.infeasibility)
+        if reached or not math.isfinite(self.lower_bound):
+            return found
+        last = math.inf if time_limit is None else time_limit - seconds + BOTH_SHARE * _grace(time_limit)
+        with without(), np.errstate(all="ignore"):
+            made, other, _ = certify_in_time(self.whole, start.point, start.dual_point, self.wanted.floor, last, last)
+        point, dual_point, certificate = found
+        if other.primal < certificate.primal:
+            point, certificate = start.point, joined(other, certificate)
+        if other.lower_bound > certificate.lower_bound:
+            dual_point, certificate = made, joined(certificate, other)
+        return Certified(point, dual_point, certificate)
 
 
 def _grace(time_limit: float | None) -> float:

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -216,6 +216,17 @@ class Certificate:
 
 
 @np.errstate(all="ignore")  # an overflow shows in the bounds
+def joined(upper: Certificate, lower: Certificate) -> Certificate:
+    """The upper bound of one certificate and the lower bound of another of the same problem."""
+    return replace(
+        upper,
+        lower_bound=lower.lower_bound,
+        gap=relative_gap(upper.primal, lower.lower_bound, upper.least),
+        dual_residuals=lower.dual_residuals,
+        dual_allowance=lower.dual_allowance,
+    )
+
+
 def certify(problem: Problem, point: Any, dual_point: Point | None = None, floor: float = FLOOR) -> Certificate:
     """Bounds on the optimum of ``problem`` from a point and, if there is one, a dual point.
 

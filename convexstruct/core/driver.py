@@ -67,7 +67,7 @@ def solve(
     solver : a solver with its options; by default the best known for the problem (`Solution.solver` says which, and
         why).
     tol : a profile (LOW 1e-3, MID 1e-4, HIGH 1e-6), its name, or a relative gap.
-    start : an earlier solution to continue from.
+    start : an earlier solution to continue from; where its bounds are better than those reached, they are kept.
     max_iterations, time_limit : limits in rounds and in seconds; none by default. The time limit acts inside rounds
         too. The last certificate may take 2 s or a tenth of the limit, whichever is more, beyond it. If it is not done
         by then, the points certified last during the run are returned, or else the best ones with the bounds that are
@@ -193,6 +193,9 @@ class _Run:
                 if points.earlier is not None:
                     found = points.earlier
                     self.message = "the last certificate took too long: these points were certified before it"
+            if start is not None and points.point is not start.point:
+                begun = Certified(start.point, start.dual_point, start.certificate)
+                found = points.or_start(found, begun, self.time_limit, self.seconds)
         except KeyboardInterrupt:
             kept, said = points.earlier, "the points certified before it"
             if kept is None:

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import OPTIONAL, ROUNDING_BOUND
+from convexstruct.inference.shards import Workers
 
 
 def fingerprint(value: Any, *, exact: bool = False) -> str:
@@ -69,12 +70,14 @@ def _feed(digest: Any, value: Any, exact: bool) -> None:
 
 
 def data_of(value: Any, bounds: bool = True) -> Iterator[tuple[str, Any]]:
-    """(name, value) of each field of a dataclass that is data: not those it derives, nor ``OPTIONAL`` ones of None.
+    """(name, value) of each field of a dataclass that is data: not those it derives, nor ``OPTIONAL`` ones of None, nor
+    where the examples lie (`Workers`).
 
     bounds : with those that bound the rounding of others.
     """
     for entry in fields(value):
         part = getattr(value, entry.name)
         known = bounds or entry.metadata != ROUNDING_BOUND
-        if entry.init and known and not (part is None and entry.metadata == OPTIONAL):
+        absent = isinstance(part, Workers) or (part is None and entry.metadata == OPTIONAL)
+        if entry.init and known and not absent:
             yield entry.name, part

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from convexstruct.arrays import Point
+from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Solution, Status
@@ -133,6 +134,24 @@ def test_ctrl_c_before_the_first_iterate_gives_the_trivial_point_or_the_start() 
     again = solve(Square(), Scripted([KeyboardInterrupt()]), start=start)
     assert again.point["x"] == 0.25
     assert "the start" in again.message
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "reached"),
+    [
+        (0.5, 0.5, (1.01, 0.99)),
+        (0.05, 0.5, (1.0025, 0.99)),
+        (0.5, 0.05, (1.01, 0.9975)),
+        (0.5, None, (1.25, -math.inf)),
+    ],
+)
+def test_a_run_does_not_end_worse_than_its_start(x: float, y: float | None, reached: tuple[float, float]) -> None:
+    """Each bound is the better one; a run without lower bounds may minimise something else, and is left as it is."""
+    start = solve(Square(), Scripted([iterate(0.1, 0.1, done=True)]))
+    found = solve(Square(), Scripted([iterate(x, y, done=True)]), start=start)
+    assert (found.primal, found.lower_bound) == pytest.approx(reached)
+    again = certify(Square(), found.point, found.dual_point)
+    assert (again.primal, again.lower_bound, again.gap) == (found.primal, found.lower_bound, found.gap)
 
 
 @dataclass(frozen=True)

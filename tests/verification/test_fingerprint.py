@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from convexstruct.families.generative_margin import GenerativeMargin
 from convexstruct.families.generative_margin.cases import weights
 from convexstruct.families.structured_svm import StructuredSVM
 from convexstruct.families.structured_svm.cases import words
+from convexstruct.inference.shards import sharded
 from convexstruct.verification import cases_for
 from convexstruct.verification.fingerprint import fingerprint
 
@@ -92,3 +94,12 @@ def test_an_oracle_that_was_built_is_no_data_but_the_word_for_it_is() -> None:
     assert "oracle" in vars(problem)
     assert fingerprint(problem) == fresh
     assert fingerprint(replace(problem, inference="relaxed")) != fresh
+
+
+def test_where_the_examples_lie_is_no_data() -> None:
+    rng = np.random.default_rng(0)
+    problem = StructuredSVM.read([rng.normal(size=(3, 2)) for _ in range(4)], [[0, 1, 0]] * 4, 2, C=1.0)
+    with ThreadPoolExecutor(2) as executor:
+        placed = sharded(problem, executor)
+        assert fingerprint(placed) == fingerprint(problem)
+        assert placed.whole is placed.whole

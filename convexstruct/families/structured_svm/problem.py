@@ -219,7 +219,11 @@ class StructuredSVM:
     @property
     def whole(self) -> StructuredSVM:
         """The problem with all examples in this process, where the lower bound is computed."""
-        return replace(self, workers=None) if self.workers else self
+        return self._here if self.workers else self
+
+    @cached_property
+    def _here(self) -> StructuredSVM:
+        return replace(self, workers=None)
 
     @property
     def dimension(self) -> int:
