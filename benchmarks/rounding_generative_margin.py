@@ -21,7 +21,7 @@ from benchmarks.exact import DIGITS, ERROR, ZERO, Exactly, exactly, number
 from benchmarks.rounding import Trial
 from convexstruct.arrays import Vector
 from convexstruct.datasets.generated.networks import random_network
-from convexstruct.families.generative_margin import GenerativeMargin, rounding
+from convexstruct.families.generative_margin import GenerativeMargin
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.network import NetworkCounts
 from convexstruct.marginals.enumeration import enumerate_counts
@@ -190,7 +190,7 @@ def trials(rng: np.random.Generator) -> Iterator[Trial]:
             yield Trial("primal", problem.primal({"theta": theta}), truth, ordinary, trivial, one.told)
         for _ in range(POINTS):
             witness = mixture(one, rng)
-            t, bound = rounding.segment(problem, rounding.member(problem, problem._read_dual(witness)))
+            t, bound = problem._segment(problem._member(witness))
             truth = exact_dual(one, witness, t)
             if truth == -mpmath.inf:  # the bound is that of a balanced member nearby: P is compared instead
                 truth = mpmath.inf if least is None else least

@@ -10,7 +10,19 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from convexstruct.rounding import BLOCK_TERMS, EXACT_TERMS, TINY, Rounded, dot, enclose, gamma, summed, total
+from convexstruct.rounding import (
+    BLOCK_TERMS,
+    EXACT_TERMS,
+    TINY,
+    Rounded,
+    binned,
+    dot,
+    enclose,
+    exact,
+    gamma,
+    summed,
+    total,
+)
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=64)
 
@@ -85,3 +97,21 @@ def test_a_rounded_value_is_a_float_and_survives_a_copy_to_another_process() -> 
 def test_gamma_is_infinite_where_its_bound_is_void() -> None:
     assert gamma(2**53) == math.inf
     assert gamma(1) > 2.0**-53
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.floats(-1e200, 1e200)), max_size=40))
+def test_sums_by_index_enclose_the_exact_ones_and_know_an_exact_zero(terms: list[tuple[int, float]]) -> None:
+    index = np.array([i for i, _ in terms] * 2, dtype=np.intp)
+    values = np.array([x for _, x in terms] + [-x for _, x in terms])
+    zero = binned(exact(values), index, 4)
+    if len({abs(x) for _, x in terms if x}) <= 1:
+        assert not zero.value.any()
+        assert not zero.errors.any()
+    half = len(terms)
+    found = binned(exact(values[:half]), index[:half], 4)
+    for i in range(4):
+        truth = sum((Fraction(x) for j, x in terms if j == i), Fraction(0))
+        assert abs(Fraction(float(found.value[i])) - truth) <= Fraction(float(found.errors[i])) * (
+            1 + Fraction(1, 10**9)
+        )
+        assert found.errors[i] <= 2**-52 * abs(found.value[i]) + 1e-40 * np.abs(values).max(initial=0.0)

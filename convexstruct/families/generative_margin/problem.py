@@ -29,9 +29,8 @@ point is therefore a mixture of labellings and Gibbs distributions q_k(s) ~ exp(
 the arrays that `convexstruct.core.mixtures` names; beta_k = eta w_k (sum of shares times distributions), and a Gibbs
 distribution has the same share in all examples. The problem recomputes (mu, omega) from the mixture.
 
-**Rounding.** `primal` and `dual` carry allowances for rounding, derived in `rounding`: the slacks of (2) are bounded by
-a Viterbi recursion rounded upwards, mu and omega entry by entry, and D, which grows with each v_ij, at the lower ends
-of v. On ordinary data the allowances are below 1e-12 of the value.
+**Rounding.** `primal` and `dual` carry allowances for rounding: the same formulas, on numbers that carry their errors
+(`convexstruct.rounding`). On ordinary data the allowances are below 1e-12 of the value.
 """
 
 from __future__ import annotations
@@ -49,8 +48,9 @@ from numpy.typing import ArrayLike
 
 from convexstruct.arrays import OPTIONAL, Index, Labels, Point, Vector
 from convexstruct.core.mixtures import Mixture, outside_simplex, read_mixture
-from convexstruct.families.generative_margin import rounding
-from convexstruct.features.counts.bounds import shared_columns
+from convexstruct.families.generative_margin.distributions import default_c, read_distributions, stacked
+from convexstruct.families.generative_margin.member import Member, member
+from convexstruct.features.counts.bounds import excess, shared_columns
 from convexstruct.features.counts.counts import Counts, Examples, Oracle
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.network import NetworkCounts
@@ -60,9 +60,9 @@ from convexstruct.graphs import TableLayout
 from convexstruct.inference.sharded_oracle import ShardedOracle
 from convexstruct.inference.shards import Shards, Workers, in_shards
 from convexstruct.losses import Costs
-from convexstruct.rounding import Rounded
-from convexstruct.tolerances import DUAL_ROUNDING, SUM_TO_ONE
-from convexstruct.validation.arguments import described, listed, mapping, number, sentence
+from convexstruct.rounding import FUNCTION, GREATEST, OUTWARD, UNIT, Rounded, binned, dot, entropy, exact, summed, up
+from convexstruct.tolerances import DUAL_ROUNDING
+from convexstruct.validation.arguments import mapping, number
 from convexstruct.validation.arrays import predictive, real
 
 #: If c is 0 in a whole column of `_ruled_out`, counts there are taken as equal to the truth's if their differences sum
@@ -210,9 +210,8 @@ class GenerativeMargin:
         weights = self.examples.weights
         mu = self.eta * (self.features.counts(labels) - self.truth_counts)
         omega = self.eta * float(weights @ self.features.loss(labels))
-        used = self.c > 0
         with np.errstate(invalid="ignore", over="ignore"):
-            value = float(-(self.c[used] @ theta[used]) + self.eta * (weights @ slack))
+            value = float(self._objective(theta, slack))
         return Evaluation(np.inf if np.isnan(value) else value, slack, labels, mu, omega)
 
     def shift(self, theta: Vector) -> Vector:
@@ -221,20 +220,52 @@ class GenerativeMargin:
         The formula is the paper's; its sentence, "a scale of e^theta by" the sum, should say divided. The shift is a
         few units in the last place larger, so that 1'e^theta_i <= 1 holds in exact arithmetic.
         """
-        return rounding.shift(self.layout, theta)
+        with np.errstate(invalid="ignore", over="ignore"):
+            level, margin = self._level(theta)
+            return np.asarray(theta - np.where(level + margin > 0, level + 2 * margin, 0.0)[self.layout.block_of])
+
+    def _level(self, theta: Vector) -> tuple[Vector, Vector]:
+        """(ln 1'e^theta_i of each block, a margin of at least twice its error and that of taking it from theta)."""
+        top, sizes = np.maximum.reduceat(theta, self.layout.block_start), self.layout.block_sizes
+        operations = sizes + 4 * FUNCTION + 8 * np.log1p(sizes) + 4 * np.where(np.isfinite(top), np.abs(top), 0.0)
+        return self.layout.block_logsumexp(theta), 4 * UNIT * operations
 
     def as_point(self, value: Any) -> Point:
         """Read theta: an array (d,), or a mapping with "theta", or with one array a table."""
         if isinstance(value, Mapping):
             if set(value) == set(self.layout.names):
-                value = _stacked("point", value, self.layout, finite=False)
+                value = stacked("point", value, self.layout, finite=False)
             else:
                 value = mapping("point", value, {"theta"}, otherwise=" or the tables' names")["theta"]
         return {"theta": real("theta", value, (self.dimension,), finite=False, keep=False)}
 
     def primal(self, point: Point) -> Rounded:
-        """The objective (2) at theta, with eps eliminated, and an allowance for its rounding."""
-        return rounding.primal(self, point["theta"])
+        """The objective (2) at theta, with eps eliminated, and an allowance for its rounding; inf where undefined.
+
+        A theta accepted as feasible may have 1'e^theta_i above 1 by rounding. The upper end also bounds P where it is
+        shifted by delta, so as to be exactly feasible: the counts of a labelling sum to the number of its terms N_k,
+        so |P(theta) - P(theta - delta)| <= max(delta) (1'c + 2 eta sum_k w_k N_k).
+        """
+        theta, examples = point["theta"], self.examples
+        if (theta[(self.c > 0) | (self.truth_counts > 0)] == -np.inf).any() or np.isnan(theta).any():
+            return Rounded(np.inf)
+        largest = max(np.abs(theta).max(where=theta > -np.inf, initial=0.0), float(examples.max_loss.max()))
+        if largest > GREATEST:
+            return Rounded(self.evaluate(theta).value, np.inf)
+        with np.errstate(all="ignore"):
+            value = self._objective(exact(theta), excess(self.features, theta))
+            level, margin = self._level(theta)
+        if not np.isfinite(value):
+            return Rounded(np.inf)
+        delta = 0.0 if (level > 0).any() or (theta > 0).any() else max(float(np.max(level + margin)), 0.0)
+        moved = float(self.c.sum()) + 2 * self.eta * float(examples.weights @ self.truth_each.sum(axis=1))
+        return Rounded.of(value, value.allowance, 1.001 * delta * moved)  # others are repaired by `certify`
+
+    def _objective(self, theta: Any, slack: Any) -> Rounded:
+        """P from theta and its slacks: of arrays, or of arrays with errors."""
+        used = self.c > 0
+        found: Rounded = self.eta * dot(self.examples.weights, slack) - summed(self.c[used] * theta[used])
+        return found
 
     def repair(self, point: Point) -> Point:
         return {"theta": self.shift(point["theta"])}
@@ -251,10 +282,13 @@ class GenerativeMargin:
     def dual_value(self, mu: Vector, omega: float) -> float:
         """D(mu, omega) = omega + sum_i [V_i ln V_i - sum_j v_ij ln v_ij], v = c - mu; -inf where some v < 0."""
         v = self.c - mu
-        if (v < 0).any():
-            return -np.inf
-        total = self.layout.block_sum(v)
-        return float(omega + np.sum(_xlogx(total)) - np.sum(_xlogx(v)))
+        return -np.inf if (v < 0).any() else float(self._dual_function(v, omega))
+
+    def _dual_function(self, v: Any, omega: float) -> Rounded:
+        """D from v >= 0: an array, or one with errors."""
+        total = binned(v, self.layout.block_of, len(self.layout.block_sizes))
+        found: Rounded = omega + summed(entropy(v)) - summed(entropy(total))
+        return found
 
     def best_on_segment(
         self, mu: Vector, omega: float, safe: tuple[Vector, float] | None = None
@@ -263,7 +297,7 @@ class GenerativeMargin:
 
         Valid for any two members of script-D, which is convex; ``safe`` must lie in the domain (default 0, which does).
         D is concave along the segment, so its derivative is bisected. Where mu <= c implies mu = 0 in a whole column
-        and mu is nearly 0 there, it is taken as 0: `rounding.member` proves that a nearby member has it exactly.
+        and mu is nearly 0 there, it is taken as 0: `member` proves that a nearby member has it exactly.
         """
         safe_mu, safe_omega = safe if safe is not None else (np.zeros_like(mu), 0.0)
         mu, safe_mu = self._balanced(mu), self._balanced(safe_mu)
@@ -307,14 +341,30 @@ class GenerativeMargin:
         """(mu, omega) of a dual witness, recomputed from the data; negative shares count as 0, and shares that sum to
         more than 1 in an example are scaled down."""
         found = self._member(dual_point)
-        return found.mu, found.omega
+        return found.mu.value, float(found.omega)
 
     def dual(self, dual_point: Point) -> Rounded:
         """A lower bound on the optimum from a dual witness, with the allowance for its rounding: the largest
         D(t mu, t omega) over 0 <= t <= 1 with v >= 0 for certain; -inf if shares are off by over `DUAL_ROUNDING`."""
         if self._dual_infeasibility(dual_point) > DUAL_ROUNDING:
             return Rounded(-np.inf)
-        return rounding.segment(self, self._member(dual_point))[1]
+        return self._segment(self._member(dual_point))[1]
+
+    def _segment(self, found: Member) -> tuple[float, Rounded]:
+        """(t, D) at the best t (mu, omega), 0 <= t <= 1, for which v = c - t mu >= 0 is certain; t = 0 always is."""
+        c, mu = self.c, found.mu
+        with np.errstate(all="ignore"):
+            start = 0.0, self._dual_function(exact(c), Rounded(0.0))
+            high = up(mu.value + mu.errors * OUTWARD)
+            if not (np.isfinite(high).all() and np.isfinite(mu.value).all() and np.isfinite(found.omega.upper)):
+                return start
+            toward = high > 0
+            limit = min(1.0, float(np.min(c[toward] / high[toward], initial=2.0)) * (1.0 - 8.0 * UNIT))
+            if limit < 1.0 / GREATEST:
+                return start
+            t = min(self.best_on_segment(high, found.omega)[0], limit)
+            value = self._dual_function(c - t * mu, t * found.omega)
+        return (t, value) if value.lower > start[1].lower else start
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """How far the shares are from distributions, and how far mu rises above c."""
@@ -323,19 +373,19 @@ class GenerativeMargin:
         if np.isfinite(infeasible):
             found = self._member(dual_point)
             with np.errstate(invalid="ignore", over="ignore"):
-                above = float(np.max(found.mu - found.mu_error - self.c))
+                above = float(np.max(found.mu.value - found.mu.errors - self.c))
         return {"shares outside the simplex": infeasible, "mu above c": np.inf if np.isnan(above) else max(above, 0.0)}
 
-    def _member(self, dual_point: Point) -> rounding.Member:
+    def _member(self, dual_point: Point) -> Member:
         """The member of script-D that a witness defines; the last one is kept, since `certify` needs it twice."""
         mixture = self._read_dual(dual_point)
         digest = hashlib.blake2b()
         for array in mixture:
             digest.update(f"{array.dtype}{array.shape}".encode())
             digest.update(np.ascontiguousarray(array).data)
-        last: tuple[bytes, rounding.Member] | None = self.__dict__.get("_last")
+        last: tuple[bytes, Member] | None = self.__dict__.get("_last")
         if last is None or last[0] != digest.digest():
-            last = digest.digest(), rounding.member(self, mixture)
+            last = digest.digest(), member(self.features, self.truth_each, self.c, self.eta, mixture)
             self.__dict__["_last"] = last
         return last[1]
 
@@ -373,43 +423,3 @@ class GenerativeMargin:
         features = self.features if examples is None else unlabelled(self.features, examples)
         labels = (self.oracle if examples is None else features).best(theta, 0.0)[1]
         return np.split(labels, np.flatnonzero(np.diff(features.examples.example)) + 1)
-
-
-def default_c(c: ArrayLike | Mapping[Any, ArrayLike] | None, tables: TableLayout) -> Vector:
-    """c as a vector: uniform if None, stacked if a mapping of tables."""
-    if c is None:
-        return (1.0 / tables.block_sizes)[tables.block_of]
-    if isinstance(c, Mapping):
-        if set(c) != set(tables.names):
-            raise sentence(f"c has the tables {listed(c)}, wanted {sorted(map(str, tables.names))}")
-        return _stacked("c", c, tables, finite=True)
-    return real("c", c, (tables.dimension,))
-
-
-def _stacked(name: str, given: Mapping[Any, ArrayLike], tables: TableLayout, finite: bool) -> Vector:
-    """One vector (d,) from one array for each table."""
-    parts = [
-        real(f"{name}[{described(table)}]", given[table], shape, finite=finite, keep=False)
-        for table, shape in zip(tables.names, tables.shapes)
-    ]
-    return np.concatenate([part.ravel() for part in parts])
-
-
-def read_distributions(name: str, values: ArrayLike, tables: TableLayout) -> Vector:
-    """Validate one distribution a block. ValueError if the shape is wrong, a value is not finite or negative, or a
-    block is all zero or does not sum to one."""
-    array = real(name, values, (tables.dimension,), what="distributions")
-    if (array < 0).any():
-        at = tables.block_name(int(tables.block_of[np.argmin(array)]))
-        raise ValueError(f"{name} of {at} has a negative entry ({array.min():g}), wanted a distribution")
-    sums = tables.block_sum(array)
-    if (sums == 0).any():
-        raise ValueError(f"{name} of {tables.block_name(int(np.argmin(sums)))} is all zero, wanted a distribution")
-    if (np.abs(sums - 1) > SUM_TO_ONE).any():
-        block = int(np.argmax(np.abs(sums - 1)))
-        raise ValueError(f"{name} of {tables.block_name(block)} sums to {sums[block]:g}, wanted a distribution: 1")
-    return array
-
-
-def _xlogx(x: Vector) -> Vector:
-    return np.asarray(x * np.log(np.where(x > 0, x, 1.0)))

@@ -1,59 +1,59 @@
-r"""Feature maps for certificates: proved bounds on the best labelling, and moments of a distribution with their errors.
+r"""Feature maps for certificates: bounds on the best labelling, and moments of a distribution with their errors.
 
-`best` and `expected` of a feature map have a rounding error without a proved bound. A certificate needs proved bounds;
-two functions give them for each kind of feature map (a new kind registers its own):
+Two functions, for each kind of feature map (a new kind registers its own):
 
-    excess(features, theta)        at least max_s [score_k(s) - score_k(s*)] in real arithmetic, and a labelling near it
-    moments(features, theta, B)    sum_k w_k E[counts_k - counts_k(s*)] and sum_k w_k E loss_k under some distribution q
-                                   of labellings near e^score, with how far they may lie from the exact ones of q
+    excess(features, theta)           max_s [score_k(s) - score_k(s*)] of each example, with its error
+    moments(features, theta, B, p)    sum_k p_k E[counts_k] and sum_k p_k E[loss_k] under some distribution q of
+                                      labellings near e^score, less those of one labelling, with their errors
 
-Both compare labellings with the truth term by term, so that scores which both share cancel exactly and do not absorb
-small differences, however large they are. q need not be the Gibbs distribution of the scores: by (9) of paper 0 every
-distribution gives a member of script-D. q is defined by the floating-point numbers that are stored, so its moments are
-sums of positive numbers, with a relative error of a few units of rounding a step (`near` of
-`convexstruct.oracles.chain.enclosure`).
+Both compare labellings term by term, so that scores which two labellings share cancel exactly and do not absorb small
+differences, however large they are.
+
+**Excess.** The oracle adds up scores x along each labelling, at most n roundings deep, and takes the largest sum. So at
+scores x + 2 gamma(n) |x| it returns no less than the largest exact sum, and at x - 2 gamma(n) |x| no more.
+
+**Moments.** q need not be the Gibbs distribution of the scores: by (9) of paper 0 every distribution gives a member of
+script-D. q is defined by the floating-point numbers that are stored, so its marginals are sums of products of positive
+numbers, with a relative error of a few units of rounding a step. Labels and pairs whose computed marginals are 0 have
+probability 0: where they underflowed, q is the distribution given that none of them occurs, whose other marginals
+differ by less than the error that allows for underflow.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
+from typing import Any
 
 import numpy as np
 
-from convexstruct.arrays import Index, Labels, Matrix, Vector
+from convexstruct.arrays import Index, Labels, Matrix, Tensor, Vector
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.network import Group, NetworkCounts, _entries
-from convexstruct.oracles.chain import bounds as chain_bounds
+from convexstruct.oracles.chain.chain import viterbi
 from convexstruct.oracles.chain.enclosure import near
 from convexstruct.oracles.tree import junction_tree as trees
-from convexstruct.rounding import TINY, UNIT, gamma
-
-#: Bounds on what underflow takes from a probability, and from a sum of products; both far above what is possible.
-PROBABILITY_UNDERFLOW = 1e-100
-SUM_UNDERFLOW = 2.0**40 * TINY
+from convexstruct.rounding import OUTWARD, TINY, UNIT, Rounded, RoundedArray, binned, exact, gamma, summed, total
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Moments of a distribution q of labellings, and how far the exact ones may lie from them.
+    """Moments of a distribution q of labellings, beyond those of one labelling.
 
-    rise (d,) : sum_k w_k E[counts_k - counts_k(s*)]; exactly 0 where no labelling can differ from the truth.
-    loss : sum_k w_k E loss_k. rise_error (d,), loss_error : bounds on the absolute errors of the two.
+    base (P,) : that labelling. rise (d,) : sum_k p_k (E counts_k - counts_k(base)); exactly 0 where q uses an entry as
+    often as ``base`` for certain. loss : sum_k p_k (E loss_k - loss_k(base)).
     """
 
-    rise: Vector
-    rise_error: Vector
-    loss: float
-    loss_error: float
+    base: Labels
+    rise: RoundedArray
+    loss: Rounded
 
 
 @singledispatch
-def excess(features: Counts, theta: Vector) -> tuple[Vector, Labels]:
-    """(upper bounds (K,) on max_s [score_k(s) - score_k(s*)], a labelling (P,) whose excess is near them).
+def excess(features: Counts, theta: Vector) -> RoundedArray:
+    """max_s [score_k(s) - score_k(s*)] of each example, loss included; (K,).
 
     theta : (d,), at most 1e300 in size or -inf, and finite where the truth uses it.
     """
@@ -61,8 +61,8 @@ def excess(features: Counts, theta: Vector) -> tuple[Vector, Labels]:
 
 
 @singledispatch
-def moments(features: Counts, theta: Vector, loss_weight: float) -> Moments:
-    """Moments of a distribution near e^score, with their errors; theta finite."""
+def moments(features: Counts, theta: Vector, loss_weight: float, weights: Vector) -> Moments:
+    """Moments of a distribution near e^score; theta finite; weights (K,) >= 0: p."""
     raise ValueError(f"features of type {type(features).__name__} declare no distribution")
 
 
@@ -144,156 +144,78 @@ def _(features: NetworkCounts, old: int, new: int) -> Iterator[Index]:
                 yield np.stack(used, axis=1) if used else np.zeros((int(rows.sum()), 0), dtype=np.intp)
 
 
-# -- sums --------------------------------------------------------------------------------------------------------------
+# -- bounds ------------------------------------------------------------------------------------------------------------
 
 
-class Sums:
-    """Sums of many non-negative terms by index, each almost as if it were rounded once.
-
-    Every term is split in two at a fixed power of two: the upper halves add up without any error, the lower halves are
-    too small for their errors to count (Rump, Ogita and Oishi, Accurate floating-point summation, part I).
-    """
-
-    def __init__(self, size: int, scale: float) -> None:
-        """size : the number of sums. scale : the largest factor of a probability in any term."""
-        self.total = np.zeros(size)
-        self.error = np.zeros(size)
-        self._underflow = PROBABILITY_UNDERFLOW * scale + SUM_UNDERFLOW
-
-    def add(self, index: Index, terms: Vector, relative: float) -> None:
-        """Add ``terms`` (n,), each wrong by at most ``relative`` of itself, at ``index`` (n,)."""
-        n, size = terms.size, len(self.total)
-        if not n:
-            return
-        most = float(terms.max())
-        sigma = float(2.0 ** np.ceil(np.log2(n + 2.0))) * float(2.0 ** np.ceil(np.log2(max(most, 1e-290)) + 1.0))
-        high = (terms + sigma) - sigma
-        found = np.bincount(index, weights=high, minlength=size) + np.bincount(
-            index, weights=terms - high, minlength=size
-        )
-        self.total += found
-        lost = gamma(n) * n * UNIT * sigma + self._underflow
-        self.error += (relative + 2 * UNIT) * found + 2 * UNIT * self.total + lost
+def _moved(scores: Tensor, share: float) -> Tensor:
+    """scores + share |scores|; -inf stays."""
+    return np.asarray(scores * (1.0 + np.copysign(share, np.sign(share) * scores)))
 
 
-def signed_sums(index: Index, values: Vector, size: int) -> tuple[Vector, Vector]:
-    """Sums (size,) of ``values`` (n,) by ``index`` (n,), and bounds on their errors: 0 where the sum is 0 exactly.
-
-    Values are split at powers of two: the upper parts add up without error; what is left after four splits is 0 or so
-    small that its error hardly counts (Rump, Ogita and Oishi, Accurate floating-point summation, part I).
-    """
-    parts = []
-    rest = values.copy()
-    error = np.zeros(size)
-    for _ in range(4):
-        most = float(np.abs(rest).max(initial=0.0))
-        if most == 0.0:
-            break
-        sigma = float(2.0 ** (np.ceil(np.log2(rest.size + 2.0)) + np.ceil(np.log2(most)) + 1.0))
-        high = (rest + sigma) - sigma
-        parts.append(np.bincount(index, weights=high, minlength=size))
-        rest = rest - high
-    if rest.any():
-        parts.append(np.bincount(index, weights=rest, minlength=size))
-        error += gamma(rest.size) * np.bincount(index, weights=np.abs(rest), minlength=size)
-    if not parts:
-        return np.zeros(size), error
-    found = np.array([math.fsum(column) for column in np.array(parts).T.tolist()])
-    return found, error + UNIT * np.abs(found)
+def _between(low: Vector, high: Vector) -> RoundedArray:
+    """Numbers between ``low`` and ``high``."""
+    middle = low + 0.5 * (high - low)
+    return RoundedArray(middle, np.maximum(high - middle, middle - low) * (1.0 + 4.0 * UNIT))
 
 
-def _sums(d: int, features: HMMCounts | NetworkCounts, costs: float) -> tuple[Sums, Sums, Sums]:
-    """Empty sums of expected counts, of the truth's counts and of the loss; costs : the largest cost of a label."""
-    heaviest = float(features.weights.max())
-    return Sums(d, heaviest), Sums(d, 0.0), Sums(1, heaviest * costs)
+def _marginals(found: Tensor, relative: float, absolute: float) -> RoundedArray:
+    """Probabilities, with an error where they are not 0."""
+    return RoundedArray(found, np.where(found > 0, relative * found + absolute, 0.0))
 
 
-def _difference(plus: Sums, minus: Sums, loss: Sums) -> Moments:
-    """The moments from expected counts ``plus``, the truth's counts ``minus``, and the loss."""
-    used = (plus.total != 0) | (minus.total != 0)
-    rise = plus.total - minus.total
-    error = np.where(used, plus.error + minus.error + UNIT * np.abs(rise), 0.0)
-    return Moments(rise, error, float(loss.total[0]), float(loss.error[0]))
-
-
-# -- chains ------------------------------------------------------------------------------------------------------------
-
-
-def _rise(features: HMMCounts, theta: Vector) -> Matrix:
-    """Upper bounds on what each state scores above the true state of its position, without transitions; (P, S),
-    packed."""
-    true, s = features.states, features.n_states
-    rise = features.loss_table[features.loss_row]
-    emissions = theta[s + s * s :].reshape(features.n_channels, s, features.n_symbols)
-    for scores, symbols in zip(emissions, features.channels.T):
-        gain = chain_bounds.up(scores.T[symbols] - scores[true, symbols][:, None])
-        rise = chain_bounds.up(rise + gain)
-    initial, n = features.tables.tables(theta)["initial"], features.chains.n_chains
-    rise[:n] = chain_bounds.up(rise[:n] + chain_bounds.up(initial - initial[true[:n]][:, None]))
-    if len(features.observed):
-        rise[features.observed] = -np.inf
-        rise[features.observed, true[features.observed]] = 0.0
-        first = features.observed[features.observed < n]
-        rise[first, true[first]] = 0.0
-    return rise
+def _sums(parts: Sequence[tuple[Index, RoundedArray]], size: int) -> RoundedArray:
+    """Sums (size,), by index, of all entries of ``parts``: pairs (index, numbers), the index broadcast."""
+    index = np.concatenate([np.broadcast_to(index, x.shape).ravel() for index, x in parts])
+    value, error = (
+        np.concatenate([np.ravel(each) for each in of]) for of in zip(*((x.value, x.errors) for _, x in parts))
+    )
+    found: RoundedArray = binned(RoundedArray(value, error), index, size)
+    return found
 
 
 @excess.register
-def _(features: HMMCounts, theta: Vector) -> tuple[Vector, Labels]:
-    transition = features.tables.tables(theta)["transition"]
-    values, labels = chain_bounds.excess(features.chains, _rise(features, theta), transition, features.states)
-    return values, labels[features.chains.flat]
+def _(features: HMMCounts, theta: Vector) -> RoundedArray:
+    chains, true, s = features.chains, features.states, features.n_states
+    rows, tables = np.arange(chains.n_positions), features.tables.tables(theta)
+    initial = np.zeros((chains.n_positions, s))
+    initial[: chains.n_chains] = tables["initial"]
+    emissions = theta[s + s * s :].reshape(features.n_channels, s, -1)
+    rise: Any = exact(features.loss_table[features.loss_row])
+    for scores in (initial, *(each.T[symbols] for each, symbols in zip(emissions, features.channels.T))):
+        rise = rise + (exact(scores) - scores[rows, true][:, None])
+    rise.value[features.observed] = -np.inf
+    rise.value[features.observed, true[features.observed]] = 0.0
+    error = np.where(rise.value == -np.inf, 0.0, rise.errors * OUTWARD)
+    own = np.zeros(chains.n_positions)
+    own[chains.later] = tables["transition"][true[chains.previous], true[chains.later]]
+    share = 2.0 * gamma(2 * chains.n_steps + 4)
+
+    def end(side: float) -> Vector:
+        node = _moved(rise.value, side * share) + side * error
+        return viterbi(chains, node, tables["transition"], lambda edge, at: _moved(edge - own[at], side * share))[0]
+
+    return _between(end(-1.0), end(1.0))
 
 
 @moments.register
-def _(features: HMMCounts, theta: Vector, loss_weight: float) -> Moments:
-    """Positions at which one state alone is possible ("known") are counted apart from the others, without any error."""
-    chains, s, m, true, symbols = (
-        features.chains, features.n_states, features.n_symbols, features.states, features.channels
-    )  # fmt: skip
-    d, scores = theta.size, features.scores(theta, loss_weight)
-    found = near(chains, *scores, features.weights, certain=True)
-    known, labels = found.known, found.possible.argmax(axis=1)
-    weight = features.weights[chains.chain]
-    plus, minus, loss = _sums(d, features, float(features.loss_table.max()))
-    free = np.flatnonzero(~known)
-    node = found.node[free] * weight[free, None]
-    relative = found.relative + UNIT
-    states = np.arange(s)
-    for channel in range(symbols.shape[1]):
-        base = s + s * s + channel * s * m
-        plus.add((base + states * m + symbols[free, channel][:, None]).ravel(), node.ravel(), relative)
-        minus.add(base + true[free] * m + symbols[free, channel], weight[free], 0.0)
-    first = free < chains.n_chains
-    plus.add(np.tile(states, int(first.sum())), node[first].ravel(), relative)
-    minus.add(true[free[first]], weight[free[first]], 0.0)
-    plus.add(np.arange(s, s + s * s), found.edge.ravel(), relative)
-    steps = ~(known[chains.previous] & known[chains.later])
+def _(features: HMMCounts, theta: Vector, loss_weight: float, weights: Vector) -> Moments:
+    """``base`` has the label of a position at which q has no other, else the true one; so the probabilities of all
+    labels, and of pairs of such positions, are exactly those of ``base`` there."""
+    chains, s, m, true = features.chains, features.n_states, features.n_symbols, features.states
+    found = near(chains, *features.scores(theta, loss_weight), weights, certain=True)
+    base = np.where(found.known, found.possible.argmax(axis=1), true)
+    free, states = np.flatnonzero(~found.known), np.arange(s)
+    node: Any = _marginals(found.node[free], found.relative, found.absolute)
+    node = (node - 1.0 * (states == true[free, None])) * weights[chains.chain[free], None]
+    first = s + s * s + (np.arange(features.n_channels)[:, None] * s + states)[:, None] * m
+    parts = [(at + symbols[free, None], node) for at, symbols in zip(first, features.channels.T)]
+    parts.append((states, node[free < chains.n_chains]))
+    parts.append((s + np.arange(s * s), _marginals(found.edge.ravel(), found.relative, found.absolute)))
+    steps = ~(found.known[chains.previous] & found.known[chains.later])
     before, after = chains.previous[steps], chains.later[steps]
-    minus.add(s + true[before] * s + true[after], weight[before], 0.0)
-    lost = (node * features.loss_table[features.loss_row[free]]).ravel()
-    loss.add(np.zeros(lost.size, dtype=np.intp), lost, relative + UNIT)
-    # where one label only is possible and it is not the true one, its uses and the truth's cancel without any error
-    other = np.flatnonzero(known & (labels != true))
-    begin = other[other < chains.n_chains]
-    ends = ~steps
-    before, after = chains.previous[ends], chains.later[ends]
-    moved = (labels[before] != true[before]) | (labels[after] != true[after])
-    before, after = before[moved], after[moved]
-    emission = s + s * s + np.arange(symbols.shape[1])[:, None] * s * m + symbols[other].T  # of state 0
-    new = [labels[begin], s + labels[before] * s + labels[after], (emission + labels[other] * m).ravel()]
-    old = [true[begin], s + true[before] * s + true[after], (emission + true[other] * m).ravel()]
-    each = np.concatenate([weight[begin], weight[before], np.tile(weight[other], symbols.shape[1])])
-    exact, error = signed_sums(np.concatenate((*new, *old)).astype(np.intp), np.concatenate((each, -each)), d)
-    lost = weight[other] * features.loss_table[features.loss_row[other], labels[other]]
-    loss.add(np.zeros(lost.size, dtype=np.intp), lost, UNIT)
-    rest = _difference(plus, minus, loss)
-    rise = rest.rise + exact
-    error = rest.rise_error + error + np.where((rest.rise != 0) & (exact != 0), UNIT * np.abs(rise), 0.0)
-    return Moments(rise, error, rest.loss, rest.loss_error)
-
-
-# -- networks ----------------------------------------------------------------------------------------------------------
+    parts.append((s + base[before] * s + base[after], exact(-weights[chains.chain[after]])))
+    loss = summed(node * features.loss_table[features.loss_row[free]])
+    return Moments(base[chains.flat], _sums(parts, theta.size), loss)
 
 
 def _true(features: NetworkCounts, group: Group, rows: slice) -> Labels:
@@ -302,41 +224,47 @@ def _true(features: NetworkCounts, group: Group, rows: slice) -> Labels:
 
 
 @excess.register
-def _(features: NetworkCounts, theta: Vector) -> tuple[Vector, Labels]:
-    values = np.zeros(len(features.weights))
-    labels = np.empty(len(features.example), dtype=np.int64)
+def _(features: NetworkCounts, theta: Vector) -> RoundedArray:
+    ends = np.zeros((2, len(features.weights)))
     for group, rows in features._blocks():
         true = _true(features, group, rows)
-        n, share = len(true), 2.0 * gamma(len(group.factors) + len(group.hidden) + 6)
-        factors: list[trees.Factor] = []
+        share = 2.0 * gamma(len(group.factors) + len(group.hidden) + 6)
+        factors = []
         for factor in group.factors:
             own = theta[factor.base[rows] + factor.inner[tuple(true[:, j] for j in factor.scope)]]
             gain = theta[_entries(factor, rows)] - own[:, None]
-            wide = np.maximum(gain * (1.0 + share), gain * (1.0 - share))  # makes up for the rounding of the oracle
-            factors.append((factor.scope, wide.reshape(n, *factor.inner.shape)))
-        factors += [((j,), (1.0 + share) * features._loss_table(group, rows, j)) for j in range(len(group.hidden))]
-        value, found = trees.best(group.tree, factors, n)
-        values[group.examples[rows]] = value
-        labels[group.places[rows]] = found
-    return values, labels
+            factors.append((factor.scope, gain.reshape(len(true), *factor.inner.shape)))
+        factors += [((j,), features._loss_table(group, rows, j)) for j in range(len(group.hidden))]
+        for found, side in zip(ends, (-share, share)):
+            moved = [(scope, _moved(scores, side)) for scope, scores in factors]
+            found[group.examples[rows]] = trees.best(group.tree, moved, len(true))[0]
+    return _between(*ends)
 
 
 @moments.register
-def _(features: NetworkCounts, theta: Vector, loss_weight: float) -> Moments:
-    plus, minus, loss = _sums(theta.size, features, max(float(cost.max()) for cost in features.costs.values()))
+def _(features: NetworkCounts, theta: Vector, loss_weight: float, weights: Vector) -> Moments:
+    """``base`` is the truth."""
+    rise, loss = exact(np.zeros(theta.size)), Rounded(0.0)
     for group, rows in features._blocks():
-        true = _true(features, group, rows)
-        weights = features.weights[group.examples[rows]]
-        sums = trees.sum_product(group.tree, features._scores(group, rows, theta, loss_weight), len(true))
-        entries = max(table[0].size for table in sums.cliques)
-        relative = gamma((group.tree.n_cliques + 1) * (2 * entries + 6) + 2)
-        for factor in group.factors:
-            used = _entries(factor, rows)
-            share = sums.marginal(factor.scope).reshape(len(true), -1) * weights[:, None]
-            plus.add(used.ravel(), share.ravel(), relative)
-            own = factor.base[rows] + factor.inner[tuple(true[:, j] for j in factor.scope)]
-            minus.add(own, weights, 0.0)
-        for j in range(len(group.hidden)):
-            lost = (sums.marginal((j,)) * features._loss_table(group, rows, j) * weights[:, None]).ravel()
-            loss.add(np.zeros(lost.size, dtype=np.intp), lost, relative + 2 * UNIT)
-    return _difference(plus, minus, loss)
+        scores = features._scores(group, rows, theta, loss_weight)
+        more, lost = _of_block(features, group, rows, scores, weights[group.examples[rows], None])
+        rise, loss = rise + more, loss + lost
+    return Moments(features.examples.truth, rise, loss)
+
+
+def _of_block(
+    features: NetworkCounts, group: Group, rows: slice, scores: list[trees.Factor], weights: Matrix
+) -> tuple[RoundedArray, Rounded]:
+    """The rise and loss of some examples of a group."""
+    true = _true(features, group, rows)
+    sums = trees.sum_product(group.tree, scores, len(true))
+    steps = (group.tree.n_cliques + 1) * (2 * max(table[0].size for table in sums.cliques) + 6) + 2
+
+    def beyond(scope: tuple[int, ...]) -> Any:
+        """p times (q less 1 at the true labels) of the variables in ``scope``; (n, joint labels)."""
+        q: Any = _marginals(sums.marginal(scope).reshape(len(true), -1), gamma(steps), steps * TINY)
+        return (q - 1.0 * (np.arange(q.shape[1]) == trees.joint(true, scope, group.tree.cards)[:, None])) * weights
+
+    rise = _sums([(_entries(each, rows), beyond(each.scope)) for each in group.factors], features.tables.dimension)
+    lost = [summed(beyond((j,)) * features._loss_table(group, rows, j)) for j in range(len(group.hidden))]
+    return rise, total(lost)

@@ -12,10 +12,12 @@ Ties: among the best labellings the one that is smallest when read from its last
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from convexstruct import deadline
-from convexstruct.arrays import Labels, Matrix, Vector
+from convexstruct.arrays import Labels, Matrix, Tensor, Vector
 from convexstruct.graphs import Chains
 from convexstruct.oracles.blocks import BLOCK, row_max
 from convexstruct.oracles.chain.log_sums import log_messages, messages
@@ -31,13 +33,20 @@ DROPPED_GAIN = 660.0
 EVENING_SWEEPS = 8
 
 
-def viterbi(chains: Chains, node: Matrix, edge: Matrix) -> tuple[Vector, Labels]:
+def viterbi(
+    chains: Chains, node: Matrix, edge: Matrix, into: Callable[[Tensor, slice], Tensor] | None = None
+) -> tuple[Vector, Labels]:
     """The best labelling of each chain: max over labellings of the sum of node and edge scores.
 
     Forward max-messages, then the labels are read backwards; for each position only the scores that lead to the next
     label are computed again. Returns the best scores (N,), in the caller's order of chains, and the labels (P,),
     packed.
+
+    into : the scores of pairs that lead to some packed rows (a slice, n of them), from those of ``edge``, (..., 1) or
+        (..., n), where they depend on the position.
     """
+    if into is None:
+        into = _unchanged
     message = node.T.copy()  # chains along the last axis: operations run over long rows
     block = max(1, BLOCK // edge.size)
     for t in range(1, chains.n_steps):
@@ -45,17 +54,23 @@ def viterbi(chains: Chains, node: Matrix, edge: Matrix) -> tuple[Vector, Labels]
         before, begin, n = int(chains.start[t - 1]), int(chains.start[t]), int(chains.active[t])
         for low in range(0, n, block):
             some = slice(low, min(n, low + block))
-            arriving = message[:, None, before + some.start : before + some.stop] + edge[:, :, None]
-            message[:, begin + some.start : begin + some.stop] += arriving.max(axis=0)
+            here = slice(begin + some.start, begin + some.stop)
+            arriving = message[:, None, before + some.start : before + some.stop] + into(edge[:, :, None], here)
+            message[:, here] += arriving.max(axis=0)
     labels = np.empty(chains.n_positions, dtype=np.int64)
     scores = message[:, chains.last].max(axis=0)
     current = np.zeros(0, dtype=np.int64)
     for t in range(chains.n_steps - 1, -1, -1):
         arriving = message[:, chains.rows(t)].copy()
-        arriving[:, : len(current)] += edge[:, current]
+        after = int(chains.start[min(t + 1, chains.n_steps)])
+        arriving[:, : len(current)] += into(edge[:, current], slice(after, after + len(current)))
         current = arriving.argmax(axis=0)
         labels[chains.rows(t)] = current
     return scores, labels
+
+
+def _unchanged(edge: Tensor, _: slice) -> Tensor:
+    return edge
 
 
 def sum_product(

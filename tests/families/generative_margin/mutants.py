@@ -20,6 +20,7 @@ from convexstruct.features.counts.counts import Counts, Examples, Expected
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.part import part
 from convexstruct.graphs import TableLayout
+from convexstruct.rounding import RoundedArray
 from convexstruct.tolerances import HIGH
 from tests.mutants import (
     ABOVE,
@@ -71,13 +72,13 @@ def _(features: Opposite, low: int, high: int) -> Counts:
 
 
 @bounds.excess.register
-def _(features: Opposite, theta: Vector) -> tuple[Vector, Labels]:
+def _(features: Opposite, theta: Vector) -> RoundedArray:
     return bounds.excess(features.true, -theta)
 
 
 @bounds.moments.register
-def _(features: Opposite, theta: Vector, loss_weight: float) -> bounds.Moments:
-    found = bounds.moments(features.true, -theta, loss_weight)
+def _(features: Opposite, theta: Vector, loss_weight: float, weights: Vector) -> bounds.Moments:
+    found = bounds.moments(features.true, -theta, loss_weight, weights)
     return replace(found, rise=-found.rise)
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from convexstruct.arrays import Vector
 from convexstruct.core.certificates import certify
-from convexstruct.families.generative_margin.problem import GenerativeMargin, default_c
+from convexstruct.families.generative_margin.distributions import default_c
+from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.features.counts.network import NetworkCounts, table_entries
 from convexstruct.graphs import hmm_graph
 from convexstruct.marginals.enumeration import enumerate_counts

@@ -139,16 +139,18 @@ def test_a_distribution_on_one_labelling_other_than_the_truth_has_exact_moments(
     ):
         theta = 1e6 * rng.normal(size=features.tables.dimension)
         labels = features.best(theta, 0.0)[1]
-        found = bounds.moments(features, theta, 0.0)
+        problem = posed(features, np.ones(theta.size), 2.0)
+        half = np.full((1, 3), 0.5)
+        found = problem._member({"gibbs": theta[None], "gibbs_loss": np.zeros(1), "gibbs_shares": half})
         each = features.counts_each(labels) - features.counts_each(features.examples.truth)
         exact = [
             sum((Fraction(w) * int(n) for w, n in zip(weights, column)), Fraction(0)) for column in each.todense().T
         ]
         assert (labels != features.examples.truth).any()
-        for rise, error, truth in zip(found.rise, found.rise_error, exact):
-            assert abs(Fraction(float(rise)) - truth) <= Fraction(float(error)) <= 1e-14
+        for mu, error, truth in zip(found.mu.value, found.mu.errors, exact):
+            assert abs(Fraction(float(mu)) - truth) <= Fraction(float(error)) <= 1e-14
             assert truth != 0 or error == 0
-        assert found.loss == pytest.approx(float(features.examples.weights @ features.loss(labels)), rel=1e-12)
+        assert found.omega == pytest.approx(float(features.examples.weights @ features.loss(labels)), rel=1e-12)
 
 
 @pytest.mark.parametrize("solver", [EntropicProximal(), ProximalRSD()], ids=lambda s: type(s).__name__)

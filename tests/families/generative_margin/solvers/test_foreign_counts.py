@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from convexstruct import GenerativeMargin
-from convexstruct.arrays import Labels, Vector
+from convexstruct.arrays import Vector
 from convexstruct.core.driver import solve
 from convexstruct.datasets.generated.ring import EASY, ring
 from convexstruct.families.generative_margin import EntropicProximal
 from convexstruct.features.counts.bounds import Moments, excess, moments
 from convexstruct.features.counts.part import can_part, part
+from convexstruct.rounding import RoundedArray
 from convexstruct.tolerances import HIGH, MID
 
 
@@ -31,13 +32,13 @@ class Foreign:
 
 
 @excess.register
-def _(features: Foreign, theta: Vector) -> tuple[Vector, Labels]:
+def _(features: Foreign, theta: Vector) -> RoundedArray:
     return excess(features.inner, theta)
 
 
 @moments.register
-def _(features: Foreign, theta: Vector, loss_weight: float) -> Moments:
-    return moments(features.inner, theta, loss_weight)
+def _(features: Foreign, theta: Vector, loss_weight: float, weights: Vector) -> Moments:
+    return moments(features.inner, theta, loss_weight, weights)
 
 
 def test_only_features_of_a_registered_type_can_be_cut() -> None:

@@ -1,0 +1,104 @@
+r"""The member (mu, omega) of script-D that a dual witness of problem (P) defines, with its errors.
+
+The data (c, eta, weights, losses) are taken to be exactly the doubles that are stored. A share b of a labelling or
+distribution in example k means beta = eta p times it, where p is the rounded product b w_k, and the p of an example are
+made to sum to less than w_k. Where c = 0 for a whole column of entries that every labelling uses equally often in all,
+mu must be 0 there exactly: sums of p that cancel do so without error (`binned`), and of any other member `_balanced`
+proves it of a member near by.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from convexstruct import deadline
+from convexstruct.arrays import Vector
+from convexstruct.core.mixtures import Mixture
+from convexstruct.features.counts import bounds
+from convexstruct.features.counts.counts import Counts
+from convexstruct.rounding import GREATEST, OUTWARD, UNIT, Rounded, RoundedArray, binned, dot, exact, gamma
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member of script-D: mu (d,) and omega, with their errors."""
+
+    mu: RoundedArray
+    omega: Rounded
+
+
+def member(features: Counts, truth: sp.csr_array, c: Vector, eta: float, mixture: Mixture) -> Member:
+    """(mu, omega) of a witness; negative shares count as 0, and shares that may sum to more than 1 are scaled down.
+
+    truth (K, d) : counts_k(s*).
+    """
+    if np.ptp(mixture.gibbs_shares, axis=1).any():
+        raise ValueError("gibbs_shares must give one distribution the same share in every example")
+    with np.errstate(all="ignore"):
+        p = np.maximum(np.concatenate((mixture.label_shares, mixture.gibbs_shares)), 0.0)
+        most = float(np.max(p.sum(axis=0), initial=0.0)) * (1.0 + gamma(len(p) + 8))
+        if most > 1.0:
+            p = p * (1.0 / most) * (1.0 - 8.0 * UNIT)
+        p = p * features.examples.weights
+        p[p < 1.0 / GREATEST] = 0.0  # products so small may have large relative errors
+        rise, omega = exact(np.zeros(len(c))), Rounded(0.0)
+        labelled = list(zip(mixture.labels, p))
+        for theta, b, each in zip(mixture.gibbs, mixture.gibbs_loss, p[len(labelled) :]):
+            deadline.check()
+            if each.any():
+                found = bounds.moments(features, theta, float(b), each)
+                rise, omega = rise + found.rise, omega + found.loss
+                labelled.append((found.base, each))
+        index, terms = [np.zeros(0, dtype=np.intp)], [np.zeros(0)]
+        hidden = np.bincount(features.examples.example, minlength=len(features.examples))
+        for row, each in labelled:
+            deadline.check()
+            if not each.any():
+                continue
+            row = row.astype(np.int64)  # labels may come in one byte each; indices computed from them need more
+            difference = features.counts_each(row) - truth
+            uses = np.abs(difference.data).astype(np.intp)  # so many terms p, rather than a product that is rounded
+            signed = np.sign(difference.data) * np.repeat(each, np.diff(difference.indptr))
+            index.append(np.repeat(difference.indices, uses).astype(np.intp))
+            terms.append(np.repeat(signed, uses))
+            loss = features.loss(row)
+            omega = omega + dot(each, RoundedArray(loss, gamma(int(hidden.max()) + 4) * loss))
+        rise = rise + binned(exact(np.concatenate(terms)), np.concatenate(index), len(c))
+        rise, short = _balanced(features, c, rise)
+        omega = Rounded.of(omega, omega.allowance, short * (omega + omega.allowance))
+        return Member(eta * rise, eta * omega)
+
+
+def _balanced(features: Counts, c: Vector, found: RoundedArray) -> tuple[RoundedArray, float]:
+    """(rise, short) of a nearby member with mu = 0 exactly where mu <= c demands it; else unchanged.
+
+    Where c = 0 in a whole column of entries whose counts add up to a constant (every state that may emit a symbol which
+    c rules out), mu <= c means mu = 0 there, and no sum in floating point is 0 for certain. But mu is 0 for some real
+    mixture near by: one that gives up a share ``short`` for labellings which differ from the truth at one position
+    each, and which move the excess of one entry to others that lack as much. Their shares need not be known: what they
+    take from mu elsewhere, and what they add to omega, raises D, and what they add to a few other entries is bounded.
+    """
+    rise, error = found.value.copy(), found.errors * OUTWARD
+    columns = [column for column in bounds.shared_columns(features) if not c[column].any()]
+    ruled_out, moved, short = np.zeros(len(c), dtype=bool), np.zeros_like(rise), 0.0
+    ruled_out[[entry for column in columns for entry in column]] = True
+    for column in columns:
+        much, little = np.maximum(rise + error, 0.0)[column], np.maximum(error - rise, 0.0)[column]
+        tight = ruled_out | ((c == 0) & (rise + error > -8.0 * float(much.sum())))
+        for i, j in zip(*np.nonzero((much[:, None] > 0) & (little > 0) & ~np.eye(len(column), dtype=bool))):
+            for ways in bounds.gained(features, int(column[i]), int(column[j])):
+                good = ways[~tight[ways].any(axis=1)]
+                if len(good):
+                    np.add.at(moved, good[0], 2.0 * min(much[i], little[j]))
+                    break
+            else:
+                return found, 0.0
+        short += 2.0 * float(much.sum()) / float(features.examples.weights.min())
+    if not 0.0 < short < 0.5:
+        return found, 0.0
+    error += 1.001 * (moved + short * np.abs(rise))
+    rise[ruled_out] = error[ruled_out] = 0.0
+    return RoundedArray(rise, error), short
