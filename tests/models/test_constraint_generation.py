@@ -67,11 +67,11 @@ def test_a_run_stops_at_its_limits_and_goes_on_from_there(family: str) -> None:
     assert stopped.gap > LOW.gap
     timed = run.run(HIGH, time_limit=1e-9)
     assert timed.status is Status.TIME_LIMIT
-    assert timed.iterations == 3
+    assert timed.iterations == 2  # no round is begun
     finished = run.run(HIGH)
     assert finished.status is Status.OPTIMAL
     assert finished.trace.iteration == list(range(1, finished.iterations + 1))
-    assert finished.iterations > 3
+    assert finished.iterations > 2
 
 
 @every_family

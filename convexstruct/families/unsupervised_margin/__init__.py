@@ -7,6 +7,7 @@ from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.solvers.free_entries import count_entries
 from convexstruct.families.unsupervised_margin.solvers.interior_point import InteriorPoint
 from convexstruct.families.unsupervised_margin.solvers.low_rank import LowRank
+from convexstruct.families.unsupervised_margin.solvers.reduced_admm import ReducedADMM
 from convexstruct.tolerances import MID, Profile
 
 __all__ = ["FAMILY", "InteriorPoint", "LowRank", "UnsupervisedMargin"]
@@ -29,7 +30,7 @@ FAMILY = register(
         __name__,
         title="Unsupervised max-margin Markov networks by semidefinite programming",
         problems=(UnsupervisedMargin,),
-        solvers=(InteriorPoint, LowRank),
+        solvers=(InteriorPoint, LowRank, ReducedADMM),
         best=best,
         systems=(
             System(
