@@ -123,7 +123,7 @@ def square(x: Any) -> Rounded:
     body = x[:whole].reshape(-1, BLOCK)
     parts = np.append(np.einsum("ij,ij->i", body, body), x[whole:] @ x[whole:])
     rough = total(parts)
-    return Rounded.of(float(rough), rough.allowance, gamma(BLOCK + 2) * float(rough), len(x) * TINY)
+    return Rounded.of(float(rough), rough.allowance, gamma(min(len(x), BLOCK) + 2) * float(rough), len(x) * TINY)
 
 
 def compensated(parts: Iterable[Tensor], shape: tuple[int, ...]) -> Tensor:

@@ -23,19 +23,12 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import dasum
 
 from convexstruct import deadline
 from convexstruct.arrays import Vector
 from convexstruct.oracles.box.projection import BLOCK, product_error
-from convexstruct.rounding import TINY, UNIT, Rounded, gamma, total
+from convexstruct.rounding import TINY, UNIT, Rounded, gamma, square, summed, total
 
-#: Products that one call of BLAS adds, in any order; such sums are then added exactly and rounded once (math.fsum). So
-#: the relative rounding of a sum of squares is that of so many additions, 1.2e-13.
-ROW = 1 << 10
-ONES = np.ones(ROW)
-#: A sum that overflows.
-UNKNOWN = Rounded(math.nan, math.inf)
 #: d^2 does not underflow where d is at least this, nor overflow where d is at most its inverse.
 SAFE = 1e-150
 #: The cheapest move is taken among the first CANDIDATES entries with room, searched for LOOKED_AT entries at a time.
@@ -94,35 +87,21 @@ class Data(NamedTuple):
         The computed sum of n numbers that are not negative is at least (1 - UNIT)^n of the exact one, in any order, so
         that 1 + gamma(n) times it is no less than that: with one s, no second sum is needed where ``positive``.
         """
-        scale, terms = (self.s, a) if isinstance(self.s, float) else (1.0, self.s * a)
-        plain = total(_row_sums(terms))
-        value = scale * plain
-        size = plain if positive and terms is a else float(dasum(terms))
-        size = abs(scale) * size * (1.0 + gamma(len(a) + 4)) + len(a) * TINY
-        error = gamma(min(len(a), ROW) + 6) * size
-        return (Rounded.of(value, error, len(a) * TINY) if math.isfinite(value) else UNKNOWN), size
+        alone = isinstance(self.s, float)
+        terms, positive = (a, positive) if alone else (self.s * a, False)
+        underflow = len(a) * TINY
+        plain = summed(terms, 0.0 if alone else underflow, operations=0 if alone else 1, positive=positive)
+        value = self.s * plain if alone else plain
+        size = (abs(self.s) if alone else 1.0) * (float(plain) if positive else float(np.abs(terms).sum()))
+        return value, size * (1.0 + gamma(len(a) + 4)) + underflow
 
     def squares(self, a: Vector) -> Rounded:
-        """sum d_i^2 (a_i - m_i)^2."""
+        """sum d_i^2 (a_i - m_i)^2, of terms with three roundings before they are squared, at most."""
         off = a - self.m
         if not self.unweighted:
             off *= self.d
-        value = total(_row_products(off, off))
-        error = gamma(min(len(a), ROW) + 8) * value
-        return Rounded.of(value, error, len(a) * TINY) if math.isfinite(value) else UNKNOWN
-
-
-def _row_products(x: Vector, y: Vector) -> list[float]:
-    """x'y of each `ROW` entries."""
-    cut = len(x) - len(x) % ROW
-    rows = np.matmul(x[:cut].reshape(-1, 1, ROW), y[:cut].reshape(-1, ROW, 1))
-    return [*rows.ravel().tolist(), float(x[cut:] @ y[cut:])]
-
-
-def _row_sums(x: Vector) -> list[float]:
-    """The sum of each `ROW` entries, by BLAS: it takes half the time of NumPy's."""
-    cut = len(x) - len(x) % ROW
-    return [*(x[:cut].reshape(-1, ROW) @ ONES).tolist(), float(x[cut:].sum())]
+        found = square(off)
+        return Rounded.of(found, found.allowance, gamma(6) * found)
 
 
 class Looked(NamedTuple):
@@ -181,8 +160,7 @@ def looked_at(data: Data, a: Vector, dual: tuple[float, Below] | None = None) ->
     if math.isfinite(value) and far == (0.0, 0.0):
         rest = total([*terms.weighted, -data.z])
         cost = max(_cost(data, a, rest.upper, -1.0), _cost(data, a, -rest.lower, 1.0))
-        rounding = 0.5 * total([t.allowance for t in terms.squares]) + 4 * TINY * (len(a) + squares)
-        allowance = Rounded.of(value, rounding, cost).allowance
+        allowance = Rounded.of(value, value.allowance, cost).allowance
     looked = Looked(Rounded(value, allowance), *far, weighted, terms.size)
     return looked, Rounded(-math.inf) if dual is None else _least_value(data, least, *dual)
 
@@ -245,18 +223,13 @@ def lower_bound(data: Data, rho: float, below: Below) -> Rounded:
 
 def _least_value(data: Data, least: _Terms, rho: float, below: Below) -> Rounded:
     """`lower_bound`. least : the sums of a(rho)."""
-    squares = total(least.squares)
-    rest = total([*least.weighted, -data.z])
-    value = 0.5 * squares + rho * rest
+    value = 0.5 * total(least.squares) + rho * total([*least.weighted, -data.z])
     if not math.isfinite(value):
         return Rounded(-math.inf)
     lost = lost_at_most(len(data.m), rho, below.size, below.reach, below.ends)
     if not lost <= UNIT * abs(value):
         lost = _lost(data, rho)
-    doubt = total([t.allowance for t in least.weighted]) + UNIT * abs(rest) + below.beyond
-    own = 0.5 * total([t.allowance for t in least.squares]) + 4 * TINY * (len(data.m) + squares)
-    turned = abs(rho * rest)
-    return Rounded.of(value, own, abs(rho) * doubt, 2.0 * UNIT * (abs(value) + turned) + TINY, lost)
+    return Rounded.of(value, value.allowance, abs(rho) * below.beyond, lost)
 
 
 def lost_at_most(n: int, rho: float, size: float, reach: float, ends: tuple[float, float]) -> float:

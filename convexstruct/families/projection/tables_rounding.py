@@ -33,10 +33,10 @@ import numpy as np
 
 from convexstruct import deadline
 from convexstruct.arrays import Matrix, Tensor, Vector
-from convexstruct.oracles.polytope.clique_tables import CliqueTables, Port, Tables
+from convexstruct.oracles.polytope.clique_tables import CliqueTables, Side, Tables
 from convexstruct.oracles.polytope.local_polytope import Weights, evaluate, unknown
 from convexstruct.oracles.polytope.table_columns import Columns
-from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed, total
+from convexstruct.rounding import TINY, UNIT, Rounded, RoundedArray, gamma, summed, total
 
 #: Entries that are processed together, so that they stay in cache.
 CHUNK = 1 << 16
@@ -52,19 +52,15 @@ def _inner(rows: Matrix, other: Matrix) -> Vector:
     return np.asarray(np.einsum("ij,ij->i", rows, other))
 
 
-def _marginals(structure: CliqueTables, tables: Tables) -> dict[Port, Tensor]:
-    return {port: structure.marginal(tables, *port) for port in structure.ports}
+def _apart(structure: CliqueTables, tables: Tables) -> list[RoundedArray]:
+    """For each agreement the disagreement of tables >= 0; (K, cells)."""
+    known = {port: structure.marginal(tables, *port) for port in structure.ports}
 
+    def marginal(side: Side) -> RoundedArray:
+        found = _flat(known[side.group, side.axes][side.rows])
+        return RoundedArray(found, gamma(prod(structure.cards[side.group]) // max(found.shape[1], 1)) * found)
 
-def _apart(structure: CliqueTables, known: dict[Port, Tensor]) -> list[tuple[Matrix, Matrix]]:
-    """For each agreement the disagreement (K, cells), and a bound on the rounding of each of its entries."""
-    found = []
-    for each in structure.agreements:
-        left = known[each.left.group, each.left.axes][each.left.rows]
-        right = known[each.right.group, each.right.axes][each.right.rows]
-        size = max(prod(structure.cards[side.group]) for side in (each.left, each.right)) // max(prod(each.cards), 1)
-        found.append((_flat(left - right), gamma(size + 2) * _flat(left + right)))
-    return found
+    return [marginal(each.left) - marginal(each.right) for each in structure.agreements]
 
 
 def upper_bound(structure: CliqueTables, m: Tables, weights: Weights, scale: Vector, a: Tables) -> Rounded:
@@ -72,26 +68,23 @@ def upper_bound(structure: CliqueTables, m: Tables, weights: Weights, scale: Vec
     infinite where an entry is negative."""
     n = structure.n_components
     value, uniform, first, second, worst, rho = np.zeros((6, n))
-    for (gap, error), agreement in zip(_apart(structure, _marginals(structure, a)), structure.agreements):
-        rho += np.bincount(agreement.component, (np.abs(gap) + error).sum(axis=1), n)
-    inside, terms, entries = True, 0.0, 0
+    for gap, agreement in zip(_apart(structure, a), structure.agreements):
+        rho += np.bincount(agreement.component, (np.abs(gap.value) + gap.errors).sum(axis=1), n)
+    inside, terms = True, []
     for g, (table, given, square, z) in enumerate(zip(a, m, weights.square, weights.scale)):
         rows, component, cells = _flat(table), structure.component[g], prod(structure.cards[g])
         squares, mass, least = _looked_at(rows, _flat(given))
-        inside = inside and least >= 0
-        each = 0.5 * square * squares
-        missed = np.abs(mass - z) + gamma(cells + 2) * (mass + z)
-        near = _spread(structure, g) * rho[component] + missed / cells
-        value += np.bincount(component, each, n)
-        terms += gamma(cells + 8) * float(each.sum())
-        entries += rows.size
+        inside, each, missed = inside and least >= 0, 0.5 * square * squares, mass - z
+        near = _spread(structure, g) * rho[component] + (np.abs(missed.value) + missed.errors) / cells
+        terms.append(summed(each))
+        value += np.bincount(component, each.value, n)
         level, flat = z * z / cells, _flat(given)
         apart = level - 2.0 * z / cells * flat.sum(axis=1) + (size := _inner(flat, flat))
         uniform += np.bincount(component, 0.5 * square * (apart + 1e-9 * (level + size)), n)
-        first += np.bincount(component, square * np.sqrt(cells * squares) * near, n)
+        first += np.bincount(component, square * np.sqrt(cells * squares.value) * near, n)
         second += np.bincount(component, 0.5 * square * cells * near**2, n)
         np.maximum.at(worst, component, near * cells / z)
-    whole = summed(value, terms + 4 * TINY * entries)
+    whole = total(terms)
     if not (inside and math.isfinite(whole)):
         return Rounded(float(whole), math.inf)
     share = np.minimum(worst, 1.0)
@@ -99,17 +92,19 @@ def upper_bound(structure: CliqueTables, m: Tables, weights: Weights, scale: Vec
     return Rounded.of(float(whole), whole.allowance, float(np.sum(moved)) * (1.0 + 1e-6))
 
 
-def _looked_at(rows: Matrix, given: Matrix) -> tuple[Vector, Vector, float]:
-    """(|rows - given|^2, sums of the rows, least entry)."""
+def _looked_at(rows: Matrix, given: Matrix) -> tuple[Any, Any, float]:
+    """(|rows - given|^2, sums of the rows, least entry); the two first with their errors, for rows >= 0."""
     squares, mass, least = np.empty(len(rows)), np.empty(len(rows)), 0.0
-    step = max(1, CHUNK // max(rows.shape[1], 1))
+    cells = rows.shape[1]
+    step = max(1, CHUNK // max(cells, 1))
     for at in range(0, len(rows), step):
         deadline.check()
         cut = slice(at, at + step)
         off = rows[cut] - given[cut]
         squares[cut], mass[cut] = _inner(off, off), rows[cut].sum(axis=1)
         least = float(np.minimum(least, rows[cut].min(initial=0.0)))
-    return squares, mass, least
+    error = gamma(cells + 4) * squares + 4.0 * cells * TINY
+    return RoundedArray(squares, error), RoundedArray(mass, gamma(cells) * mass), least
 
 
 def _spread(structure: CliqueTables, group: int) -> float:
@@ -132,37 +127,25 @@ def lower_bound(structure: CliqueTables, m: Tables, weights: Weights, multiplier
     cells = layout.cells(multipliers)
     found, _ = evaluate(layout, layout.tables(m), weights, cells, thresholds)
     a = layout.rows(found)
-    values: list[Any] = []
-    doubt = 0.0
-    for (gap, error), xi in zip(_apart(structure, _marginals(structure, a)), multipliers):
-        rows = _flat(xi)
-        terms = rows * gap
-        one = summed(-terms, 2.0 * UNIT * float(np.abs(terms).sum()) + float(np.sum(np.abs(rows) * error)))
-        values.append(one)
-        doubt += one.allowance + rows.size * TINY
+    terms = [-summed(gap * _flat(xi)) for gap, xi in zip(_apart(structure, a), multipliers)]
     lost, uses = 0.0, _uses(structure)
     for g, (table, given, square, z) in enumerate(zip(a, m, weights.square, weights.scale)):
         many, mu = prod(structure.cards[g]), square * thresholds[g]
         squares, mass, _ = _looked_at(_flat(table), _flat(given))
-        each = 0.5 * square * squares
-        sums = mu * (mass - z)
-        here = summed(np.concatenate((each, sums)))
-        values.append(here)
-        doubt += here.allowance + gamma(many + 8) * float(each.sum()) + 8 * TINY * table.size
-        doubt += float(np.sum(np.abs(mu) * gamma(many + 4) * (mass + z)))
-        lost += float(square @ (2.0 * squares + (2.0 + many) * mass * mass + many * thresholds[g] ** 2))
+        terms += [summed(0.5 * square * squares), summed(mu * (mass - z))]
+        lost += float(square @ (2.0 * squares.value + (2.0 + many) * mass.value**2 + many * thresholds[g] ** 2))
     ordinary = all(bool((x > LEAST).all() and (x < GREATEST).all()) for x in weights.square)
     if ordinary:  # each entry has at most ``uses`` multipliers; each multiplier is in so many entries of two cliques
         widest = 2.0 * uses * uses * max(map(prod, structure.cards), default=1)
         least = min((float(x.min(initial=math.inf)) for x in weights.square), default=1.0)
         lost += widest * sum(float(np.vdot(xi, xi)) for xi in multipliers) / least
         lost = 4.0 * gamma(uses + 16) ** 2 * (lost + TINY) + sum(16 * TINY * table.size for table in a)
-    value = total(values)
+    value = total(terms)
     if not math.isfinite(value):
         return Rounded(-math.inf)
     if not (ordinary and lost <= UNIT * abs(value)):
         lost = _lost(structure, m, weights, multipliers, a, thresholds)
-    return Rounded.of(value, doubt, lost, UNIT * abs(value))
+    return Rounded.of(value, value.allowance, lost)
 
 
 def _uses(structure: CliqueTables) -> int:
