@@ -195,11 +195,28 @@ def _operated(operation: Callable[[Any, Any], RoundedArray], x: Any, y: Any) -> 
     """``operation`` where one of the two is a `Rounded`."""
     if not all(isinstance(z, (int, float, np.number, np.ndarray, RoundedArray)) for z in (x, y)):
         return NotImplemented
+    if isinstance(x, float) and isinstance(y, float) and operation is not _divide:
+        return _of_numbers(operation, x, y)
     with np.errstate(all="ignore"):
         found = operation(x, y)
     if found.value.ndim:
         return found
     return Rounded.of(float(found.value), float(found.error)) if found.error else Rounded(float(found.value))
+
+
+def _of_numbers(operation: Callable[[Any, Any], RoundedArray], x: float, y: float) -> Rounded:
+    """A sum, difference or product without NumPy, which takes ten times as long for single numbers."""
+    (a, of_a), (b, of_b) = split(x), split(y)
+    a, b = float(a), float(b)
+    if operation is _multiply:
+        value = a * b
+        error = UNIT * abs(value) + (abs(a) * of_b if of_b else 0.0) + ((abs(b) + of_b) * of_a if of_a else 0.0)
+        if abs(value) < SMALL and (a or of_a) and (b or of_b):
+            error += 4.0 * TINY
+    else:
+        value = a + b if operation is _add else a - b
+        error = of_a + of_b + UNIT * abs(value)
+    return Rounded.of(value, error) if error else Rounded(value)
 
 
 def _add(x: Any, y: Any) -> RoundedArray:
