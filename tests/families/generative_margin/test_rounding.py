@@ -17,10 +17,12 @@ from benchmarks.rounding_generative_margin import listed, trials
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.datasets import ring
+from convexstruct.families.generative_margin.member import Member
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.features.counts import bounds
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.oracles.chain.enclosure import near
+from convexstruct.rounding import Rounded, RoundedArray
 from convexstruct.tolerances import HIGH, ROUNDING
 from tests.families.generative_margin.instances import every_kind, one_variable
 
@@ -96,6 +98,36 @@ def test_the_excess_encloses_the_best_labelling_of_rational_arithmetic(make: Cal
             assert best != 0 or error == 0
             missed += Fraction(value) != best
     assert missed  # so the error is needed
+
+
+def test_a_step_towards_a_member_is_short_enough_for_every_mu_within_its_errors() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        problem = one_variable((share := rng.dirichlet(np.ones(3))).tolist(), 1.0)
+        mu, error = 2.0 * rng.normal(size=3), 1e-12 * rng.random(3)
+        t, _ = problem._segment(Member(RoundedArray(mu, error), Rounded(1e6)))
+        assert t > 0
+        assert (exactly(problem.c) >= Fraction(t) * (exactly(mu) + exactly(error))).all(), share
+
+
+def test_the_loss_of_a_member_is_that_of_rational_arithmetic() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        cost = rng.random((20, 2)) * [0.0, 1.0]
+        problem = GenerativeMargin.hmm([[0] * 20], [[0] * 20], 2, 1, eta=1.0, loss=[cost])
+        witness = {"labels": np.ones((1, 20), dtype=int), "label_shares": np.array([[0.5]])}
+        found = problem._member(witness).omega
+        assert abs(Fraction(float(found)) - exactly(cost[:, 1]).sum() / 2) <= Fraction(found.allowance)
+
+
+@every_kind
+def test_what_makes_a_theta_exactly_feasible_is_in_its_allowance(make: Callable[[int], GenerativeMargin]) -> None:
+    problem = make(0)
+    inside = problem.shift(problem.uniform() - 1e-9)
+    edge = inside + 1e-9 - 1e-15  # 1'e^theta_i is 1 but for a few roundings
+    terms = problem.examples.weights @ np.asarray(problem.truth_each.sum(axis=1)).ravel()
+    more = problem.primal({"theta": edge}).allowance - problem.primal({"theta": inside}).allowance
+    assert more >= 2**-53 * (problem.c.sum() + 2 * problem.eta * terms)
 
 
 @every_kind

@@ -16,11 +16,13 @@ from convexstruct.core.iterate import Solver
 from convexstruct.core.solution import Status
 from convexstruct.datasets.generated.networks import random_network
 from convexstruct.families.generative_margin import EntropicProximal, ProximalRSD
+from convexstruct.families.generative_margin.member import _balanced
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.features.counts import bounds
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.marginals.enumeration import enumerate_counts
+from convexstruct.rounding import exact
 from convexstruct.tolerances import MID
 from tests.families.generative_margin.instances import MAKERS, small_hmm, small_network
 
@@ -126,6 +128,24 @@ def test_each_way_to_use_another_entry_is_a_labelling_that_there_is(make: Callab
     assert found
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_balanced_member_has_room_for_the_labellings_that_balance_it(seed: int) -> None:
+    problem, amount = chain(seed), 1e-9
+    table = enumerate_counts(problem.features)
+    counts = table.counts.toarray()
+    differences = counts - counts[table.truth][table.example]
+    rise = np.where(problem.c > 0, 0.01, 0.0)
+    rise[[6, 9]] = amount, -amount
+    found, short = _balanced(problem.features, problem.c, exact(rise))
+    rest = problem.c > 0
+    assert short > amount
+    assert not found.value[[6, 9]].any()
+    assert not found.errors[[6, 9]].any()
+    moved = [amount * row for row in differences if row[9] == 1 and row[6] == -1]
+    assert any((rise + row <= found.value + found.errors)[rest].all() for row in moved)
+    assert (rise[rest] * (1.0 - short) >= (found.value - found.errors)[rest]).all()
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_distribution_on_one_labelling_other_than_the_truth_has_exact_moments(seed: int) -> None:
     # at scores of 1e6 all else has probability 0; where labels and truth use an entry as often, mu is 0 without error
@@ -143,11 +163,11 @@ def test_a_distribution_on_one_labelling_other_than_the_truth_has_exact_moments(
         half = np.full((1, 3), 0.5)
         found = problem._member({"gibbs": theta[None], "gibbs_loss": np.zeros(1), "gibbs_shares": half})
         each = features.counts_each(labels) - features.counts_each(features.examples.truth)
-        exact = [
+        truths = [
             sum((Fraction(w) * int(n) for w, n in zip(weights, column)), Fraction(0)) for column in each.todense().T
         ]
         assert (labels != features.examples.truth).any()
-        for mu, error, truth in zip(found.mu.value, found.mu.errors, exact):
+        for mu, error, truth in zip(found.mu.value, found.mu.errors, truths):
             assert abs(Fraction(float(mu)) - truth) <= Fraction(float(error)) <= 1e-14
             assert truth != 0 or error == 0
         assert found.omega == pytest.approx(float(features.examples.weights @ features.loss(labels)), rel=1e-12)
