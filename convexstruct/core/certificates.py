@@ -215,7 +215,6 @@ class Certificate:
         return met(self.gap, self.infeasibility)
 
 
-@np.errstate(all="ignore")  # an overflow shows in the bounds
 def joined(upper: Certificate, lower: Certificate) -> Certificate:
     """The upper bound of one certificate and the lower bound of another of the same problem."""
     return replace(
@@ -227,6 +226,7 @@ def joined(upper: Certificate, lower: Certificate) -> Certificate:
     )
 
 
+@np.errstate(all="ignore")  # an overflow shows in the bounds
 def certify(problem: Problem, point: Any, dual_point: Point | None = None, floor: float = FLOOR) -> Certificate:
     """Bounds on the optimum of ``problem`` from a point and, if there is one, a dual point.
 
