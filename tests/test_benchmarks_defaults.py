@@ -28,7 +28,9 @@ def test_tiny_problems_end_to_end(rows: list[dict[str, Any]]) -> None:
     assert row["clarabel"] > 0
     assert row["all"]["default"]["status"] == row["all"]["Clarabel"]["status"] == "OPTIMAL"
     assert row["formulation"] == "reduced"
-    assert row["all"].keys() == {"default", "LowRank", "Clarabel"}
+    rivals = defaults.engines(defaults.PROBLEMS["unsupervised_margin"]["points-14"]())
+    assert row["all"].keys() == {"default", *rivals, "Clarabel"}
+    assert len(rivals) >= 2
 
 
 def test_every_family_takes_part() -> None:
