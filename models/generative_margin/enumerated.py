@@ -78,8 +78,8 @@ class MarginRows:
         return of_single_labellings(examples.truth, examples.start, list(rows.labels), rows.example, share)
 
 
-def within_domain(a: sp.csr_array, beta: Vector, c: Vector, rounds: int = 50) -> Vector:
-    """beta with entries lowered, in at most ``rounds`` passes, so that mu = a' beta <= c.
+def within_domain(a: sp.csr_array, beta: Vector, c: Vector) -> Vector:
+    """beta with entries lowered, in at most 50 passes, so that mu = a' beta <= c.
 
     A solver's beta has a mu that exceeds c by rounding. Scaling all of beta down repairs this if c > 0; but where
     c_ij = 0 the scale would be 0. Lowering only the rows that add to a mu_ij > c_ij is as valid, and changes beta by
@@ -88,7 +88,7 @@ def within_domain(a: sp.csr_array, beta: Vector, c: Vector, rounds: int = 50) ->
     up, down = sp.csr_array(a.maximum(0)), sp.csr_array(a.minimum(0))
     row_of = np.repeat(np.arange(a.shape[0]), np.diff(up.indptr))
     beta = beta.copy()
-    for _ in range(rounds):
+    for _ in range(50):
         pushed, room = np.asarray(up.T @ beta), c - np.asarray(down.T @ beta)
         over = pushed > room
         if not over.any():

@@ -119,25 +119,24 @@ class Gram:
         `convexstruct.features.graphs.gram.factor`."""
         return factor(self.matrix)
 
-    def against(self, inputs: list[Matrix], name: str = "inputs") -> Matrix:
+    def against(self, examples: list[Matrix]) -> Matrix:
         """k between new inputs and those of the matrix, (n, D): computed where the kernel is known, else given as
-        ``inputs``. ValueError if the number of columns is not that of the matrix's inputs (without a kernel: that of
+        ``examples``. ValueError if the number of columns is not that of the matrix's inputs (without a kernel: that of
         the matrix).
 
-        inputs : tables (length, d), or without a kernel tables (length, D) of the kernel values themselves.
-        name : the name of ``inputs`` in error messages.
+        examples : tables (length, d), or without a kernel tables (length, D) of the kernel values themselves.
         """
-        rows = np.concatenate(inputs)
+        rows = np.concatenate(examples)
         if self.kernel is None or self.inputs is None:
             if rows.shape[1] != self.size:
                 raise ValueError(
-                    f"{name} have {rows.shape[1]} columns, wanted {self.size}: the kernel is not known, the problem "
+                    f"examples have {rows.shape[1]} columns, wanted {self.size}: the kernel is not known, the problem "
                     "came from a bare Gram matrix; give k of each new position against each input of that matrix"
                 )
             return rows
         if rows.shape[1] != self.inputs.shape[1]:
             raise ValueError(
-                f"{name} have {rows.shape[1]} columns, wanted {self.inputs.shape[1]}: as many as in training"
+                f"examples have {rows.shape[1]} columns, wanted {self.inputs.shape[1]}: as many as in training"
             )
         return self.kernel(rows, self.inputs)
 

@@ -423,4 +423,4 @@ class GaussianProcessSequences(Unconstrained):
             return self.chains, (self.gram.matrix @ label)[self.packed_places], edge
         tables = read_inputs(examples, "examples")
         laid = chains([len(table) for table in tables])
-        return laid, (self.gram.against(tables, "examples") @ label)[laid.packed], edge
+        return laid, (self.gram.against(tables) @ label)[laid.packed], edge

@@ -102,17 +102,17 @@ kink = seeded(58, stairs, 16.0, 2.0, 0.0)
 # -- clique tables -----------------------------------------------------------------------------------------------------
 
 
-def plant_tables(problem: MarginalProjection, a: Vector, rng: np.random.Generator, size: float = 1.0) -> Instance:
+def plant_tables(problem: MarginalProjection, a: Vector, rng: np.random.Generator) -> Instance:
     """The same problem with m such that a, a member of the local polytope, is its projection."""
     structure = problem.structure
-    multipliers = structure.split_multipliers(size * rng.normal(size=structure.n_multipliers))
+    multipliers = structure.split_multipliers(rng.normal(size=structure.n_multipliers))
     planted = np.empty(structure.n_entries)
     for target, table, shifts, d in zip(
         structure.split(planted), structure.split(a), structure.spread(multipliers), problem.d
     ):
         column = (-1, *(1,) * (table.ndim - 1))
-        lam = size * rng.normal(size=len(table)).reshape(column)
-        nu = size * rng.exponential(size=table.shape) * (table == 0)
+        lam = rng.normal(size=len(table)).reshape(column)
+        nu = rng.exponential(size=table.shape) * (table == 0)
         target[...] = table + (lam - sum(shifts, np.zeros(table.shape)) - nu) / np.square(d).reshape(column)
     instance = replace(problem, m=planted)
     return Instance(instance, instance.primal({"a": a}), {"a": a})

@@ -118,9 +118,8 @@ def propagate(
     *,
     damping: float = DAMPING,
     rounds: int = ROUNDS,
-    change: float = CHANGE,
 ) -> Beliefs:
-    """Update messages until none changes by more than ``change`` nats, or for ``rounds`` rounds.
+    """Update messages until none changes by more than `CHANGE` nats, or for ``rounds`` rounds.
 
     Parameters
     ----------
@@ -138,7 +137,7 @@ def propagate(
     current = np.zeros((len(tables), len(graph.to))) if messages is None else messages
     moved = np.full(len(tables), np.inf)
     done = 0
-    while done < rounds and not (moved <= change).all():
+    while done < rounds and not (moved <= CHANGE).all():
         deadline.check()
         into = _into(graph, gather, current)
         new = np.empty_like(current)
@@ -165,7 +164,7 @@ def propagate(
         variables = [np.searchsorted(graph.first, graph.to[places[:, 0]], side="right") - 1 for places in each.messages]
         shared = sum(entropy[:, v] for v in variables) - _entropy(belief).sum(axis=2)
         log_partition -= shared @ weight[each.factors]
-    return Beliefs(entries, labels, log_partition, current, moved, moved <= change, done)
+    return Beliefs(entries, labels, log_partition, current, moved, moved <= CHANGE, done)
 
 
 def _into(graph: FactorGraph, gather: sp.csr_array, messages: Matrix) -> Matrix:

@@ -106,8 +106,8 @@ def instance(seed: int) -> GenerativeMargin:
     return GenerativeMargin.hmm(data.symbols, data.states, N_STATES, data.n_symbols, eta=ETA, loss="ring")
 
 
-def worst_set_optimum(problem: GenerativeMargin, n_subsets: int, gap: float, max_planes: int = 150) -> Bracket:
-    """min -c'theta + eta max_t sum_{k in K_t} w_k eps_k by cutting planes on the weights of the sets."""
+def worst_set_optimum(problem: GenerativeMargin, n_subsets: int, gap: float) -> Bracket:
+    """min -c'theta + eta max_t sum_{k in K_t} w_k eps_k by at most 150 cutting planes on the weights of the sets."""
     features = problem.features
     if not isinstance(features, HMMCounts):
         raise ValueError(f"problem has the features {type(features).__name__}, wanted chains: HMMCounts")
@@ -117,7 +117,7 @@ def worst_set_optimum(problem: GenerativeMargin, n_subsets: int, gap: float, max
     planes: list[tuple[float, Vector]] = []
     lower, upper = -np.inf, np.inf
     start = None
-    while relative_gap(upper, lower) > gap and len(planes) < max_planes:
+    while relative_gap(upper, lower) > gap and len(planes) < 150:
         weighted = replace(problem, features=replace(features, weights=features.weights * p[set_of]))
         solution = solve(weighted, tol=0.1 * gap, start=start)
         lower = max(lower, solution.lower_bound)

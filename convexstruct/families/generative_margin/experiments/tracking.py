@@ -200,9 +200,9 @@ def score(data: Ring, n_train: int, theta: Vector) -> Score:
     )
 
 
-def transition_of(theta: Vector, n_states: int = 10, n_symbols: int = 7) -> Matrix:
-    """Transition probabilities (S, S), each row scaled to sum to 1."""
-    raw = np.exp(hmm_tables(n_states, n_symbols).tables(theta)["transition"])
+def transition_of(theta: Vector) -> Matrix:
+    """Transition probabilities (S, S) on the ring of 10 places and 7 symbols, each row scaled to sum to 1."""
+    raw = np.exp(hmm_tables(10, 7).tables(theta)["transition"])
     return np.asarray(raw / raw.sum(axis=1, keepdims=True))
 
 

@@ -122,10 +122,10 @@ def follow(
     return Rounds(np.array(value), np.array(bound))
 
 
-def deviation(rounds: Rounds, lam: float = LAM) -> float:
+def deviation(rounds: Rounds) -> float:
     """The largest relative deviation of J(w_t) and J_t(w_t) from the theorem's +-1/(2 lam t)."""
     t = np.arange(1, len(rounds.value) + 1)
-    scale = 2.0 * lam * t
+    scale = 2.0 * LAM * t
     return float(max(np.abs(rounds.value * scale - 1).max(), np.abs(rounds.bound * scale + 1).max()))
 
 
