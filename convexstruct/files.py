@@ -29,8 +29,6 @@ from convexstruct.validation.arguments import path_of, sentence, whole
 
 Made = TypeVar("Made")
 
-#: Bytes that are read from a file or unpacked at a time.
-CHUNK = 1 << 18
 #: Kinds of entries that an archive of arrays may hold: booleans, integers, floats, text. Objects would need pickle.
 KINDS = "biufU"
 
@@ -163,7 +161,7 @@ def unpack(file: BinaryIO, largest: int) -> Iterator[bytes]:
     total = 0
     try:
         with gzip.GzipFile(fileobj=file, mode="rb") as text:
-            while piece := text.read(CHUNK):
+            while piece := text.read(1 << 18):  # bytes at a time
                 total += len(piece)
                 if total > largest:
                     raise ValueError(f"unpacks to more than {largest} bytes")

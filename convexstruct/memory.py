@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-#: Freed blocks of up to this many bytes are kept by the process: just under the largest value that glibc accepts (32
-#: MiB).
-KEPT_MEMORY = 31 * 2**20
-
 
 def keep_freed_memory() -> None:
     """Let glibc keep up to 64 MiB of freed memory in the process, for the arrays of the next round.
@@ -17,4 +13,4 @@ def keep_freed_memory() -> None:
     round. Freeing one large chunk raises the size from which this happens (mallopt(3), "dynamic mmap threshold"). With
     other allocators this function has no effect. The chunk is never written to, so it takes no memory.
     """
-    np.empty(KEPT_MEMORY, dtype=np.uint8)
+    np.empty(31 * 2**20, dtype=np.uint8)  # just under the largest value that glibc accepts, 32 MiB

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 #: A column with a cell of more characters is prose, whose lines may be folded.
 PROSE = 40
 
-#: The narrowest that a picture is shown, in pixels for each inch of it: its text of 10 points is then 10 pixels high.
-#: On narrower screens it is scrolled. And the widest.
-PIXELS_AN_INCH, WIDEST = 72, 120
 
 #: What a report of a verification says first.
 COMPARED = """Each case is solved by a reference, a formulation in CVXPY or its stored optimum, and by the solver on
@@ -133,9 +130,9 @@ class Page:
 def _figure(caption: str, figure: Figure) -> str:
     from convexstruct.plots import embedded
 
-    width = (
-        f"min-width: {PIXELS_AN_INCH * figure.get_figwidth():.0f}px; max-width: {WIDEST * figure.get_figwidth():.0f}px"
-    )
+    # At 72 pixels an inch text of 10 points is 10 pixels high; on narrower screens the picture is scrolled.
+    inches = figure.get_figwidth()
+    width = f"min-width: {72 * inches:.0f}px; max-width: {120 * inches:.0f}px"
     said = html.escape(caption)
     image = f'<div class="wide"><img src="{embedded(figure)}" alt="{said}" style="{width}"></div>'
     return f"<figure>{image}<figcaption>{said}</figcaption></figure>"

@@ -53,10 +53,6 @@ class Status(Enum):
         return self is Status.OPTIMAL
 
 
-#: The states in which a solution may have no point.
-WITHOUT_POINT = (Status.UNBOUNDED, Status.INFEASIBLE, Status.FAILED, Status.UNCERTIFIED)
-
-
 @dataclass(frozen=True, eq=False)
 class Solution:
     """A point, a dual point, the certificate computed from them by the problem alone, and how they were found.
@@ -224,8 +220,9 @@ def _read(arrays: dict[str, NDArray[Any]]) -> Solution:
     bounds = (certificate.primal, certificate.lower_bound)
     if any(map(math.isnan, (*bounds, certificate.gap, certificate.least))):
         raise ValueError("has a certificate whose bounds are no numbers")
+    without_point = (Status.UNBOUNDED, Status.INFEASIBLE, Status.FAILED, Status.UNCERTIFIED)
     if not points["point"] and (
-        status not in WITHOUT_POINT or head["has_dual_point"] or bounds != (math.inf, -math.inf)
+        status not in without_point or head["has_dual_point"] or bounds != (math.inf, -math.inf)
     ):
         raise ValueError(f"has no point, and claims {status.name} with {bounds[1]:.8g} <= optimum <= {bounds[0]:.8g}")
     gap = relative_gap(*bounds, certificate.least)

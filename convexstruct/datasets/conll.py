@@ -9,9 +9,6 @@ from typing import NamedTuple
 
 from convexstruct.validation.arguments import path_of, refuse, sentence, sequence, text_of, whole
 
-#: The first column of the lines that begin a document in the files of 2003; they are no tokens.
-DOCUMENT = "-DOCSTART-"
-
 
 class TaggedSentences(NamedTuple):
     """X : for each sentence a list of feature dicts, one a token. y : for each sentence a list of labels."""
@@ -72,7 +69,7 @@ def read_conll(
         fields = line.split(delimiter) if line.strip() else []
         if comment is not None and line.startswith(comment):
             continue
-        if not fields or fields[0] == DOCUMENT:
+        if not fields or fields[0] == "-DOCSTART-":  # begins a document in the files of 2003; no token
             if X[-1]:
                 X.append([])
                 y.append([])

@@ -9,13 +9,11 @@ from convexstruct.arrays import Matrix, Vector
 #: Numbers (1 MiB of them) in the working arrays of one block of chains, examples, cliques or samples, so that these
 #: stay in the cache; in much smaller blocks most of the time is that of NumPy's calls.
 BLOCK = 1 << 17
-#: Rows of up to so many entries go column by column; over longer ones NumPy's own maximum is faster.
-SHORT_ROW = 48
 
 
 def row_max(values: Matrix) -> Vector:
-    """The largest entry of each row; of short rows column by column, which NumPy's own maximum is slow on."""
-    if values.shape[1] > SHORT_ROW:
+    """The largest entry of each row; column by column for rows of up to 48 entries, where NumPy's maximum is slow."""
+    if values.shape[1] > 48:
         return np.asarray(values.max(axis=1))
     top = values[:, 0].copy()
     size = max(1, BLOCK // values.shape[1])

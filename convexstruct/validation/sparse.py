@@ -15,9 +15,6 @@ from convexstruct.arrays import Labels, Vector
 from convexstruct.validation.arguments import MOST_ENTRIES, refuse, sentence
 from convexstruct.validation.arrays import is_frozen, real, said
 
-#: Beyond so many entries a sparse matrix is not written out (8 GiB in double precision).
-MOST_DENSE = 2**30
-
 
 def sparse(name: str, value: Any, *shape: int | str, what: str = "numbers", why: str = "") -> sp.csr_array:
     """A copy as a CSR array in double precision: duplicates summed, indices sorted, none of its arrays writeable.
@@ -67,7 +64,7 @@ def dense(name: str, value: Any) -> Any:
     if not sp.issparse(value):
         return value
     read = sparse(name, value)
-    if read.shape[0] * read.shape[1] > MOST_DENSE:
+    if read.shape[0] * read.shape[1] > 2**30:  # 8 GiB in double precision
         raise sentence(f"{name} is a sparse matrix of shape {read.shape}, wanted one that can be written out")
     return read.toarray()
 

@@ -21,8 +21,6 @@ AMINO_ACIDS = "ACDEFGHIKLMNPQRSTVWY"
 #: Coil, sheet, helix; a label's number is its place here.
 STRUCTURES = "_eh"
 
-_CLOSING = ("<>", "end", "<end>")
-
 
 @dataclass(frozen=True)
 class Proteins:
@@ -72,7 +70,7 @@ def parse(text: str) -> Proteins:
         words = line.split()
         if not words or line.startswith("#"):
             continue
-        if len(words) == 1 and words[0] in _CLOSING:
+        if len(words) == 1 and words[0] in ("<>", "end", "<end>"):
             close()
             continue
         known = [len(words) == 2, *(len(word) == 1 for word in words)]

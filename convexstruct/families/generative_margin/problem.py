@@ -65,10 +65,6 @@ from convexstruct.tolerances import DUAL_ROUNDING
 from convexstruct.validation.arguments import mapping, number
 from convexstruct.validation.arrays import predictive, real
 
-#: If c is 0 in a whole column of `_ruled_out`, counts there are taken as equal to the truth's if their differences sum
-#: to at most this, in uses weighted by the examples' weights: the certificate corrects differences of this size.
-BALANCE = 1e-6
-
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -334,7 +330,9 @@ class GenerativeMargin:
         return [column for column in shared_columns(self.features) if not self.c[column].any()]
 
     def _balanced(self, mu: Vector) -> Vector:
-        near = [column for column in self._ruled_out if np.abs(mu[column]).sum() <= BALANCE * self.eta]
+        # counts in a column are taken as equal to the truth's if their differences sum to at most 1e-6, in uses
+        # weighted by the examples' weights: the certificate corrects differences of this size
+        near = [column for column in self._ruled_out if np.abs(mu[column]).sum() <= 1e-6 * self.eta]
         return np.where(np.isin(np.arange(len(mu)), np.concatenate(near)), 0.0, mu) if near else mu
 
     def aggregate(self, dual_point: Point) -> tuple[Vector, float]:

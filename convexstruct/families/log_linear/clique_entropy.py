@@ -27,10 +27,6 @@ from convexstruct.rounding import EPS, FUNCTION, Rounded, gamma, summed
 
 #: Systems with at most so many unknowns times equations are solved densely (32 MB), larger ones by iteration.
 LARGEST_DENSE = 4_000_000
-#: Corrections at most, and the residual, relative to the largest moment, that is attributed to rounding.
-CORRECTIONS, RESIDUAL = 8, 1e-15
-#: An upper bound on |p ln p| for products p of probabilities that underflow the normal numbers.
-UNDERFLOW = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +59,8 @@ def distribution(polytope: FactorPolytope, z: Vector) -> CliqueDistribution:
     posteriors = np.concatenate([table.ravel() for table in downward(tree, conditionals)])
     relative = gamma(max(steps))
     each = posteriors * np.concatenate(logs)
-    value = summed(each, len(each) * UNDERFLOW, 2, positive=True)
+    # |p ln p| is below 1e-300 for products p of probabilities that underflow the normal numbers
+    value = summed(each, len(each) * 1e-300, 2, positive=True)
     errors = (relative + (FUNCTION + 2) * EPS) * float(value), tree.n_cliques * 1.01 * gamma(most + 8)
     return CliqueDistribution(posteriors, Rounded.of(float(value), value.allowance, *errors), relative)
 
@@ -80,13 +77,13 @@ def restored(polytope: FactorPolytope, z: Vector, moments: Vector) -> Vector:
     size = float(np.abs(right).max())
     dense = rows.toarray() if rows.shape[0] * rows.shape[1] <= LARGEST_DENSE else None
     best, least = z, np.inf
-    for _ in range(CORRECTIONS):
+    for _ in range(8):
         deadline.check()
         away = right - rows @ z
         worst = float(np.abs(away).max())
         if worst < least:
             best, least = z, worst
-        if worst <= RESIDUAL * size:
+        if worst <= 1e-15 * size:  # rounding
             break
         root = np.sqrt(z)
         if dense is not None:

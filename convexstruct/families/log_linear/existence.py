@@ -25,15 +25,11 @@ from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.marginals.factor_polytope import FactorPolytope
 from convexstruct.validation.arguments import sentence
 
-#: The largest sum of |E f - m|, relative to the moments, that counts as rounding of them.
-INCONSISTENT = 1e-7
 #: Probabilities below this count as 0 in the linear program, and so do gains along a direction: a hundred times its
 #: tolerances, which follow.
 ZERO = 1e-8
 #: Absolute tolerances of the linear programs.
 ACCURACY = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-#: The sum of the gains along a direction, in units of the features, that counts as above 0.
-LEAST_GAIN = 1e-6
 #: How many names a message lists at most.
 NAMES_SHOWN = 3
 
@@ -72,7 +68,8 @@ def truth(polytope: FactorPolytope, moments: Vector) -> Vector:
     found = linprog(cost, A_eq=sp.csr_array(rows), b_eq=right, bounds=(0, None), method="highs", options=ACCURACY)
     if found.status != 0:
         raise sentence(f"moments could not be judged: the linear program says {found.message}")
-    if found.fun > INCONSISTENT * max(1.0, float(np.abs(moments).max(initial=0.0))):
+    # a sum of |E f - m| of up to 1e-7, relative to the moments, counts as their rounding
+    if found.fun > 1e-7 * max(1.0, float(np.abs(moments).max(initial=0.0))):
         y = np.asarray(found.eqlin.marginals[:d])
         which = np.argsort(-np.abs(y), kind="stable")[: int((np.abs(y) > ZERO).sum())]
         said = ", ".join(named(polytope.factors, int(j)) for j in which[:NAMES_SHOWN])
@@ -117,4 +114,5 @@ def rising(rows: sp.csr_array | Matrix, equal: sp.csr_array | None = None) -> Ve
     right = None if equal is None else np.zeros(equal.shape[0])
     least, cost = np.zeros(rows.shape[0]), -rows.sum(axis=0)
     found = linprog(cost, -rows, least, equal, right, (-1.0, 1.0), method="highs", options=ACCURACY)
-    return np.asarray(found.x) if found.status == 0 and -found.fun > LEAST_GAIN else None
+    # in units of the features, what is below counts as no gain
+    return np.asarray(found.x) if found.status == 0 and -found.fun > 1e-6 else None

@@ -28,9 +28,6 @@ from convexstruct.rounding import UNIT, Rounded, RoundedArray, maximum, square, 
 from convexstruct.validation.arguments import mapping, number
 from convexstruct.validation.arrays import real
 
-#: Halvings of the interval in which the best share t of a dual point lies: its end is known to 1e-12 then.
-HALVINGS = 40
-
 
 @dataclass(frozen=True)
 class Penalty:
@@ -93,7 +90,7 @@ class Penalty:
         if rises(1.0):
             return 1.0
         low, high = 0.0, 1.0
-        for _ in range(HALVINGS):
+        for _ in range(40):  # halvings: the end of the interval is known to 1e-12 then
             middle = 0.5 * (low + high)
             low, high = (middle, high) if rises(middle) else (low, middle)
         return low

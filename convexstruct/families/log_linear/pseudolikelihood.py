@@ -57,14 +57,6 @@ from convexstruct.tolerances import DUAL_ROUNDING
 from convexstruct.validation.arguments import mapping, sentence, sized
 from convexstruct.validation.arrays import chosen, real
 
-#: Labels of a blanket are numbered by mixed radix; the numbers are replaced by consecutive ones before they exceed
-#: this, which is far below the range of 64 bits.
-LARGEST_CODE = 2**40
-#: Without a penalty: the largest number of parameters for which p is restored, by a dense matrix of so many rows and
-#: columns; Newton steps; and the singular value, relative to the largest, below which one counts as 0, since parameters
-#: may be redundant.
-LARGEST_RESTORED, RESTORATION_STEPS, LEAST_SINGULAR = 2000, 3, 1e-10
-
 
 class Groups(NamedTuple):
     """The distinct conditionals of the samples.
@@ -326,20 +318,22 @@ class PseudoLikelihood(FactorField):
 
     def _restored(self, p: Vector) -> Vector:
         """Conditionals near p whose g is within l1 of 0 up to rounding: p (1 + s - its mean under p), s = K u, with u
-        by least squares; p itself where there are too many parameters, or p would leave the simplex."""
+        by least squares, in three Newton steps; p itself where there are too many parameters, or p would leave the
+        simplex."""
         groups = self.groups
-        if self.dimension > LARGEST_RESTORED:
+        if self.dimension > 2000:  # each step takes a dense matrix of so many rows and columns
             return p
         lengths = np.diff(groups.start)
         totals = np.repeat(groups.totals, lengths)
-        for _ in range(RESTORATION_STEPS):
+        for _ in range(3):
             share = sp.csr_array((p, np.arange(len(p)), groups.start), shape=(len(lengths), len(p)))
             mean = sp.csr_array(share @ groups.features)
             second = (groups.features.T @ groups.features.multiply((totals * p)[:, None])).toarray()
             bend = second - (mean.T @ mean.multiply(groups.totals[:, None])).toarray()
             missing = self.missing(p)
             excess = np.clip(missing, -self.l1, self.l1) - missing
-            s = np.asarray(groups.features @ np.linalg.lstsq(bend, excess, rcond=LEAST_SINGULAR)[0])
+            # parameters may be redundant: singular values below 1e-10 of the largest count as 0
+            s = np.asarray(groups.features @ np.linalg.lstsq(bend, excess, rcond=1e-10)[0])
             moved = p * (1.0 + s - np.repeat(np.add.reduceat(p * s, groups.start[:-1]), lengths))
             if not moved.min() >= 0.0:
                 break
@@ -386,7 +380,7 @@ def _alike(samples: Labels, blanket: list[int], cards: tuple[int, ...]) -> tuple
     """Samples whose blankets have the same labels: (a sample of each group (U,), the group of each sample (m,))."""
     code, largest = np.zeros(len(samples), dtype=np.int64), 1
     for u in blanket:
-        if largest * cards[u] > LARGEST_CODE:
+        if largest * cards[u] > 2**40:  # mixed radix, consecutive again far below the range of 64 bits
             code = np.unique(code, return_inverse=True)[1].astype(np.int64)
             largest = len(samples)
         code, largest = code * cards[u] + samples[:, u], largest * cards[u]

@@ -19,10 +19,6 @@ from convexstruct.rounding import gamma
 
 #: The most examples times parameters for which all directions are searched by linear programs, in up to ten seconds.
 LARGEST_SEARCHED = 20_000
-#: Random directions at the start, and rounds of cutting planes.
-FIRST_DIRECTIONS, CUT_ROUNDS = 8, 60
-#: A difference of features counts as 0 where no entry is above this, in units of the features: rounding of their sums.
-NO_DIFFERENCE = 1e-12
 
 
 def never_true(features: PairwiseFeatures, truth_joint: Vector, anywhere: Vector) -> Flags:
@@ -60,7 +56,7 @@ def never_falling(
     features: PairwiseFeatures, oracle: Inference, scores: Callable[[Vector], tuple[Matrix, Tensor]]
 ) -> Vector | None:
     """A direction (d,), largest entry 1, as at the head of this file, by cutting planes; None where there is none, and
-    where the problem is larger than `LARGEST_SEARCHED` or `CUT_ROUNDS` rounds do not decide.
+    where the problem is larger than `LARGEST_SEARCHED` or 60 rounds do not decide.
 
     A linear program maximises the sum of the gains <d, f(x_i, y_i) - f(x_i, y)> over the labellings y found so far,
     with none below 0. Where it is above 0 the oracle finds each example's best labelling along d: the truth, or one
@@ -80,17 +76,18 @@ def never_falling(
         found = truth - features.joint_each(oracle.best(*scores(d)).labels)
         return np.asarray(sp.csr_array(found).toarray())
 
-    rows = np.unique(np.concatenate([apart(d) for d in rng.normal(size=(FIRST_DIRECTIONS, size))]), axis=0)
+    rows = np.unique(np.concatenate([apart(d) for d in rng.normal(size=(8, size))]), axis=0)
     unit = np.abs(rows).max(axis=0)
     unit = 1.0 / np.where(unit > 0, unit, 1.0)  # parameters in units of their feature
 
     def even(found: Matrix) -> Matrix:
-        """The differences in units of the features, each with a largest entry of 1."""
+        """The differences in units of the features, each with a largest entry of 1; 0 where none is above 1e-12: the
+        rounding of sums of features."""
         found = found * unit
         largest = np.abs(found).max(axis=1, keepdims=True)
-        return np.asarray(np.where(largest > NO_DIFFERENCE, found / np.where(largest > 0, largest, 1.0), 0.0))
+        return np.asarray(np.where(largest > 1e-12, found / np.where(largest > 0, largest, 1.0), 0.0))
 
-    for _ in range(CUT_ROUNDS):
+    for _ in range(60):
         deadline.check()
         d = rising(even(rows))
         if d is not None:

@@ -58,11 +58,6 @@ from convexstruct.validation.arrays import predictive, real
 #: By how much the labelling of an exact oracle may be worse than the best one, or an upper bound too low, relative to
 #: the terms of its value: the rounding of the oracle's own sums.
 EXACT = ROUNDING
-#: Calls of the oracle from which the time of the others is predicted.
-CALLS_THAT_TELL = 3
-#: What the oracle returned is remembered at so many w, those of the least values: the certificate asks again at the
-#: best one.
-REMEMBERED_W = 8
 
 #: A labelling that the oracle returned, and its upper bound or None.
 Answer = tuple[Labels, float | None]
@@ -234,7 +229,8 @@ class OracleSVM(Unconstrained):
             labels.append(found if most > 0 else example.y)
         reached = float(objective(self.lam, self.ceiling, w, violation))
         self._remembered[key] = reached, answers
-        if len(self._remembered) > REMEMBERED_W:
+        # kept at the eight w of the least values: the certificate asks again at the best one
+        if len(self._remembered) > 8:
             del self._remembered[max(self._remembered, key=lambda each: self._remembered[each][0])]
         return Evaluation(reached, hinge, np.concatenate(labels), violation), away
 
@@ -249,8 +245,8 @@ class OracleSVM(Unconstrained):
         examples, shown, last = self.features.examples, w.copy(), 0.0
         shown.setflags(write=False)
         known = [each.took[0] for each in examples if each.took]
-        # a few calls do not tell for the rest: the first ones are often the slowest
-        others = float(np.median(known)) if len(known) >= CALLS_THAT_TELL else 0.0
+        # fewer than three calls do not tell for the rest: the first ones are often the slowest
+        others = float(np.median(known)) if len(known) >= 3 else 0.0
         deadline.check(sum(known) + (len(examples) - len(known)) * others)
         answers = []
         for i, example in enumerate(examples):

@@ -46,8 +46,6 @@ from convexstruct.features.graphs.pairwise import PairwiseFeatures
 LEAST_LEAD = 0.5
 #: Labellings that alpha is spread over, in each example.
 SPREAD_LABELLINGS = 4
-#: Largest sum of the costs of an example beyond its margin, as a share of the lead over the second best labelling.
-LEAD_SHARE = 0.8
 
 
 def plant(problem: StructuredSVM, rng: np.random.Generator, without_alpha: Sequence[int] = ()) -> Instance:
@@ -186,7 +184,8 @@ def _beyond_the_margin(
     truth = np.where(here, first.labels, features.truth)
     lead = (first.scores - second.scores)[features.example]
     costs = np.where(here[:, None], 0.0, problem.loss.costs)
-    share = LEAD_SHARE * lead / features.lengths[features.example]
+    # the costs of an example beyond its margin sum to at most 0.8 of its lead over the second best labelling
+    share = 0.8 * lead / features.lengths[features.example]
     costs[here] = (share[:, None] * rng.uniform(0.0, 1.0, size=(features.n_nodes, size)))[here]
     costs[np.flatnonzero(here), truth[here]] = 0.0
     return replace(

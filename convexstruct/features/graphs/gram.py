@@ -26,9 +26,6 @@ from convexstruct.rounding import EPS, gamma
 from convexstruct.tolerances import ROUNDING
 from convexstruct.validation.arrays import real
 
-#: A pivot counts as 0 if it is below this many units of rounding times n, relative to its own entry of the diagonal.
-PIVOT_UNITS = 4.0
-
 
 @dataclass(frozen=True, eq=False)
 class Factor:
@@ -62,7 +59,8 @@ def factor(matrix: Matrix) -> Factor:
     half = np.zeros(n, dtype=np.int64)  # K_pp is about 4^half_p
     half[diagonal > 0] = np.round(0.5 * np.log2(diagonal[diagonal > 0])).astype(np.int64)
     scaled = np.ldexp(np.ldexp(matrix, -half), -half[:, None])
-    low, order, rank, _ = scipy.linalg.lapack.dpstrf(scaled, tol=PIVOT_UNITS * n * EPS, lower=1)
+    # a pivot counts as 0 below 4 units of rounding times n, relative to its own entry of the diagonal
+    low, order, rank, _ = scipy.linalg.lapack.dpstrf(scaled, tol=4.0 * n * EPS, lower=1)
     rows = np.empty((n, rank))
     rows[order - 1] = np.tril(low)[:, :rank]
     apart = np.abs(scaled - rows @ rows.T)

@@ -22,10 +22,6 @@ from convexstruct.arrays import Tensor, Vector
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Port, Tables
 from convexstruct.rounding import EPS
 
-#: Relative residual at which conjugate gradients stop. They run up to three times, each on the residual of the run
-#: before, because one run does not reach the rounding of the data.
-RESIDUAL = 1e-13
-
 
 def feasible_tables(structure: CliqueTables, tables: Tables, scale: Vector) -> Tables:
     """Tables of the local marginal polytope near ``tables``; tables of the polytope do not change, up to rounding.
@@ -106,11 +102,12 @@ def _mixed(structure: CliqueTables, tables: Tables, own: list[Vector]) -> Tables
     size = structure.n_multipliers
     operator = LinearOperator((size, size), matvec=lambda flat: disagreement(spread(flat)), dtype=np.float64)
     rounding = EPS * np.sqrt(size) * max(float(z.max(initial=0.0)) for z in own)
+    # each run on the residual of the run before, because one run does not reach the rounding of the data
     for _ in range(3):
         wrong = disagreement(tables)
         if np.linalg.norm(wrong) <= rounding:  # the rest is rounding, for which the equations may have no solution
             break
-        step = cg(operator, wrong, rtol=RESIDUAL, atol=rounding, maxiter=10 * size)[0]
+        step = cg(operator, wrong, rtol=1e-13, atol=rounding, maxiter=10 * size)[0]
         tables = [table - change for table, change in zip(tables, spread(step))]
     share = np.zeros(structure.n_components)
     level = [z / prod(cards) for z, cards in zip(own, structure.cards)]

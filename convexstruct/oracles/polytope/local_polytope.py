@@ -40,8 +40,6 @@ SUM_ACCURACY = 1e-13
 #: The same while the tables still disagree, relative to their disagreement: more accuracy would be of no use in the
 #: next round.
 EARLY_ACCURACY = 0.1
-#: The most rounds of `project_tables` for each block, so that it also ends where rounding keeps the tables apart.
-MOST_ROUNDS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,7 +245,8 @@ def project_tables(
         first = None if start is None else [x[p] for x, p in zip(start, pairs)]
         count = 0
         for count, ascent in enumerate(ascend(part, [x[r] for x, r in zip(tables, rows)], some, first), start=1):
-            if (ascent.disagreement <= tol * each[here]).all() or count >= MOST_ROUNDS:
+            # at most 10,000 rounds, so that it also ends where rounding keeps the tables apart
+            if (ascent.disagreement <= tol * each[here]).all() or count >= 10_000:
                 break
         for whole, piece, r in zip(found, feasible_tables(part, ascent.tables, each[here]), rows):
             whole[r] = piece
