@@ -48,8 +48,6 @@ from convexstruct.validation.arguments import sentence
 BETHE = r"\sum_i H_{\beta_i}(C_i) - \sum_{i,j} H_{\mu_{i,j}}(S_{i,j})"
 TREES = r"\sum_v r_v H(\mu_v) + \sum_{u \to v} \rho_{u \to v} H_\beta(v \mid u)"
 CONSISTENT = r"\sum_a \beta(a, b) = \mu(b) \quad \text{for every pair, in both directions}"
-SIMPLEX = r"\sum_{c_i} \beta_i[c_i] = 1"
-NONNEGATIVE = r"\beta_i \ge 0"
 FORBIDDEN = r"\beta_i[c_i] = 0 \quad \text{where } c_i \text{ is forbidden}"
 
 
@@ -241,8 +239,8 @@ def _over(name: str, problem: MarkovRandomField, weights: Weights, shown: str, s
     if of.pair:
         parts["20.19-20.21"] = equation(of.agreement() @ beliefs == 0, CONSISTENT)
     each = np.repeat(np.arange(len(of.cards)), of.cards)
-    parts["20.22"] = equation(sums_by(each, len(of.cards)) @ beliefs[: len(each)] == 1, SIMPLEX)
-    parts["20.23"] = equation((beliefs if support.all() else beliefs[np.flatnonzero(support)]) >= 0, NONNEGATIVE)
+    parts["20.22"] = equation(sums_by(each, len(of.cards)) @ beliefs[: len(each)] == 1, r"\sum_{c_i} \beta_i[c_i] = 1")
+    parts["20.23"] = equation((beliefs if support.all() else beliefs[np.flatnonzero(support)]) >= 0, r"\beta_i \ge 0")
     if not support.all():
         parts["forbidden"] = equation(beliefs[np.flatnonzero(~support)] == 0, FORBIDDEN)
     quadratic = f" - {QUADRATIC}" if penalised.lam is not None else ""

@@ -48,10 +48,7 @@ PAPER = "paper 4: Murphy, Stat 521A, lecture 25"
 
 #: LaTeX shared by the formulations.
 QUADRATIC, ABSOLUTE = r"\tfrac{\lambda}{2} \|\theta\|^2", r"\ell_1 \|\theta\|_1"
-MOMENTS = r"C \sum_i \omega_i \mathbf{E}_{q_i}[f]"
 DATA = r"C \sum_i \omega_i f(x_i, y_i)"
-BOX = r"|v_k| \le \ell_1"
-TOTAL = r"\sum q_i = 1 \quad \forall i"
 AGREE = r"\sum_{y_c \sim y_s} q_{i,c}(y_c) = \sum_{y_{c'} \sim y_s} q_{i,c'}(y_{c'}), \quad s = c \cap c'"
 
 
@@ -96,7 +93,7 @@ class Distributions:
 
     def equations(self, q: Any) -> dict[str, Equation]:
         """The equations by which q holds a distribution of each example; the signs follow from the entropy's domain."""
-        parts = {"sum": equation(self.totals @ q == 1, TOTAL)}
+        parts = {"sum": equation(self.totals @ q == 1, r"\sum q_i = 1 \quad \forall i")}
         if self.agreement.shape[0]:
             parts["agree"] = equation(self.agreement @ q == 0, AGREE)
         return parts
@@ -230,7 +227,7 @@ class Penalised:
     def moments(self, expected: Any, truth: Vector) -> tuple[dict[str, Equation], dict[str, Any], Any]:
         """The equations "20.10" and "box", the variables in them, and lam/2 |theta|^2 (0 without an L2 penalty), from
         sum_i omega_i E_qi f and the truth's."""
-        left, shown, variables, cost = self.C * expected, MOMENTS, {}, 0.0
+        left, shown, variables, cost = self.C * expected, r"C \sum_i \omega_i \mathbf{E}_{q_i}[f]", {}, 0.0
         if self.lam is not None:
             theta = variables["theta"] = cp.Variable(len(truth), name="theta")
             left, shown = left + self.lam * theta, rf"{shown} + \lambda \theta"
@@ -240,7 +237,7 @@ class Penalised:
             left, shown = left + v, f"{shown} + v"
         parts = {"20.10": equation(left == self.C * truth, f"{shown} = {DATA}")}
         if self.l1 is not None:
-            parts["box"] = equation([variables["v"] <= self.l1, variables["v"] >= -self.l1], BOX)
+            parts["box"] = equation([variables["v"] <= self.l1, variables["v"] >= -self.l1], r"|v_k| \le \ell_1")
         return parts, variables, cost
 
     def stated(self) -> Any:

@@ -45,10 +45,8 @@ from convexstruct.models.structured_svm.enumerated import (
 MAXIMUM = r"\max_{\mu, \nu, w}\quad C \sum_{i,k,u} \omega_i\, \mu_{ik}(u) E_{ik}(u) - \tfrac{\lambda}{2} \|w\|^2"
 NODE_LINK = r"\lambda w_{\mathrm{node}} = C \sum_{i,k} \omega_i \big( c_{ik} - \mu_{ik} \big) x_{ik}'"
 EDGE_SUM = r"C \sum_{i,k} \omega_i\, z_{ik} \big( d_{ik} - \nu_{ik} \big)'"
-SIMPLEX = r"\sum_u \mu_{ik}(u) = 1 \quad \forall k"
 CURRENT = r"\sum_{u'} \nu_{ik}(u, u') = \mu_{ik}(u) \quad \forall u"
 PREVIOUS = r"\sum_u \nu_{ik}(u, u') = \mu_{i,k-1}(u') \quad \forall u' \quad \text{(not in print)}"
-NONNEGATIVE = r"\mu, \nu \ge 0"
 
 
 def needs_node_losses(problem: StructuredSVM, name: str) -> None:
@@ -91,7 +89,7 @@ class NodeAndEdgeMarginals:
     def polytope(self) -> dict[str, Equation]:
         """The constraints of (5): "5.1" to "5.4"."""
         features, size = self.problem.features, self.size
-        parts = {"5.1": equation(cp.sum(self.mu, axis=1) == 1, SIMPLEX)}
+        parts = {"5.1": equation(cp.sum(self.mu, axis=1) == 1, r"\sum_u \mu_{ik}(u) = 1 \quad \forall k")}
         if self.nu is not None:
             first, second = (picks(ends, features.n_nodes) for ends in features.edges.T)
             ones, each = np.ones((size, 1)), np.eye(size)
@@ -99,7 +97,7 @@ class NodeAndEdgeMarginals:
             parts["5.2"] = equation(self.nu @ onto_second == second @ self.mu, CURRENT)
             parts["5.3"] = equation(self.nu @ onto_first == first @ self.mu, PREVIOUS)
         signs = [self.mu >= 0] + ([self.nu >= 0] if self.nu is not None else [])
-        return parts | {"5.4": equation(signs, NONNEGATIVE)}
+        return parts | {"5.4": equation(signs, r"\mu, \nu \ge 0")}
 
     def indicators(self) -> tuple[Matrix, Matrix]:
         """The truth's mu and nu."""
