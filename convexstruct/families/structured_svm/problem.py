@@ -62,7 +62,6 @@ from convexstruct.inference.prediction import decode, of_one_kind, read_others
 from convexstruct.inference.sharded_oracle import ShardedInference
 from convexstruct.inference.shards import Shards, Workers, in_shards, joined
 from convexstruct.losses import Costs
-from convexstruct.memory import keep_freed_memory
 from convexstruct.rounding import Rounded
 from convexstruct.tolerances import DUAL_ROUNDING
 from convexstruct.validation.arguments import mapping, refuse, sequence, sized
@@ -208,7 +207,9 @@ class StructuredSVM:
     @cached_property
     def oracle(self) -> Inference:
         """The oracle over labellings that `inference` names, for these examples."""
-        keep_freed_memory()  # each call makes and frees tables as large as the scores
+        # Each call makes and frees tables as large as the scores. Freeing one array of nearly 32 MiB, which is never
+        # written to, makes glibc keep such memory instead of returning it (mallopt(3), "dynamic mmap threshold").
+        np.empty(31 * 2**20, dtype=np.uint8)
         whole = choose_oracle(self.features, self.inference)
         return whole if self.shards is None else ShardedInference(whole, self.features, self.shards)
 
