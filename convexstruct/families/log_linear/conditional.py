@@ -389,6 +389,26 @@ class ConditionalRandomField(Penalised):
         sums = oracle.sums(*self.scores(predictive(self.as_point(point))["theta"], other))
         return np.split(sums.node, other.node_start[1:-1])
 
+    def log_likelihoods(self, point: Any, examples: Any = None, labels: Sequence[ArrayLike] | None = None) -> Vector:
+        """ln P(y_i | x_i) of each example (N,); -inf where a pair is forbidden. Of the problem's own labels by default,
+        else of ``labels``, one array an example.
+
+        Raises
+        ------
+        ValueError
+            As `predict`, and if a label is not one of those in training.
+        """
+        other, oracle = self._others(examples)
+        truth = other.truth
+        if labels is not None:
+            each = [np.asarray(part).ravel() for part in labels]
+            flat: Any = np.concatenate(each) if each else np.zeros(0)
+            truth = np.concatenate(other.split_labels(flat))  # refuses labels that training does not know
+        elif examples is not None:
+            raise ValueError("labels is None, wanted one array of labels for each of examples")
+        node, edge = self.scores(self.as_point(point)["theta"], other)
+        return np.asarray(other.score(node, edge, truth) - oracle.sums(node, edge).log_partition)
+
     def _others(self, examples: Any) -> tuple[PairwiseFeatures, Inference]:
         if examples is None:
             return self.features, self.oracle

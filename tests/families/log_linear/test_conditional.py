@@ -65,6 +65,7 @@ def test_predictions_and_probabilities_are_those_of_all_labellings(kind: str) ->
     expected = written_out(problem, theta)
     np.testing.assert_array_equal(np.concatenate(problem.predict(theta)), expected.best)
     np.testing.assert_allclose(np.concatenate(problem.posteriors(theta)), expected.node, atol=1e-12)
+    np.testing.assert_allclose(problem.log_likelihoods(theta), expected.logs, rtol=1e-10, atol=1e-12)
 
 
 def test_new_examples_are_labelled_by_the_weights_alone() -> None:
@@ -73,6 +74,12 @@ def test_new_examples_are_labelled_by_the_weights_alone() -> None:
     x = np.split(problem.features.node_features, problem.features.node_start[1:-1])
     for found, wanted in zip(problem.predict(theta, x), problem.predict(theta), strict=True):
         np.testing.assert_array_equal(found, wanted)
+    truth = problem.features.split_labels(problem.features.truth)
+    np.testing.assert_allclose(problem.log_likelihoods(theta, x, truth), problem.log_likelihoods(theta))
+    with pytest.raises(ValueError, match=r"labels\[0\] is 3, wanted a whole number from 0 to 2"):
+        problem.log_likelihoods(theta, [x[1]], [[3]])
+    with pytest.raises(ValueError, match="labels is None, wanted one array of labels"):
+        problem.log_likelihoods(theta, x)
     with pytest.raises(ValueError, match="the features of training"):
         problem.predict(theta, [np.ones((2, 5))])
 
