@@ -112,8 +112,8 @@ def windows(seed: int, n_sequences: int, length: int, n_states: int, **options: 
     return Instance(GaussianProcessSequences.read(inputs, data.states, n_states, **options))
 
 
-def windows_rbf(seed: int) -> Instance:
-    return windows(seed, 8, 12, 4, kernel=("rbf", {"gamma": 0.3}))
+def windows_rbf(seed: int, scale: int = 1) -> Instance:
+    return windows(seed, 8 * scale, 12, 4, kernel=("rbf", {"gamma": 0.3}))
 
 
 #: Small and middle-sized instances: number of the draw, lengths, labels; or sequences, their length, labels.
