@@ -163,8 +163,8 @@ def product(matrix: Any, x: Any, norms: Vector | None = None) -> Any:
     return RoundedArray(value, error if value.ndim == 1 else error[:, None])
 
 
-def adjoint(matrix: Any, x: Any) -> Any:
-    """matrix' x; (m,) or (m, k); arguments as in `product`.
+def adjoint(matrix: Any, x: Any, norms: Vector | None = None) -> Any:
+    """matrix' x; (m,) or (m, k); arguments as in `product`, ``norms`` of the columns of ``matrix``. (m,)
 
     The sums over `ROWS` rows or more are added with their errors, so that rounding does not grow with the number of
     rows; of a sparse matrix that of a column grows with its entries.
@@ -178,16 +178,20 @@ def adjoint(matrix: Any, x: Any) -> Any:
         step = max(step, WIDE * n * m // max(matrix.nnz, 1))  # adding the blocks' sums takes less than their products
         depth = np.minimum(np.bincount(matrix.indices, minlength=m), step)
     size, moved, uncertain = np.zeros(shape), np.zeros(shape), bool(x.error.any())
+    values, errors = x.value, x.errors
 
     def parts() -> Iterable[Tensor]:
         for low in range(0, n, step):
-            rows, here = matrix[low : low + step].T, x[low : low + step]
-            size[:] += magnitudes(rows, np.abs(here.value))
-            if uncertain:
-                moved[:] += magnitudes(rows, here.errors)
-            yield np.asarray(rows @ here.value)
+            rows, here = matrix[low : low + step].T, values[low : low + step]
+            if norms is None:
+                size[:] += magnitudes(rows, np.abs(here))
+            if norms is None and uncertain:
+                moved[:] += magnitudes(rows, errors[low : low + step])
+            yield np.asarray(rows @ here)
 
     value = compensated(parts(), shape)
+    if norms is not None:
+        size, moved = (np.multiply.outer(norms, np.apply_along_axis(_length, 0, of)) for of in (np.abs(values), errors))
     rate = gammas(depth + 5).reshape(-1, *(1,) * (value.ndim - 1))  # the sums of at most 2 BLOCKS parts included
     lost = 2.0 * n * TINY if uncertain or x.value.any() else 0.0
     return RoundedArray(value, rate * size + moved + UNIT * np.abs(value) + lost)
@@ -209,20 +213,18 @@ def _length(x: Vector) -> float:
 
 def row_norms(matrix: Any) -> Vector:
     """At least the Euclidean length of each row; inf where its squares overflow; (n,)."""
-    n, d = matrix.shape
+    d = matrix.shape[1]
     with np.errstate(over="ignore", under="ignore"):
-        if sp.issparse(matrix):
-            squares, filled = np.zeros(n), np.diff(matrix.indptr) > 0
-            if filled.any():
-                squares[filled] = np.add.reduceat(matrix.data * matrix.data, matrix.indptr[:-1][filled])
-        else:
-            squares = np.einsum("ij,ij->i", matrix, matrix)
+        squares = matrix.power(2) @ np.ones(d) if sp.issparse(matrix) else np.einsum("ij,ij->i", matrix, matrix)
         return np.asarray(np.sqrt(squares * (1 + gamma(d + 8)) + d * TINY) * (1 + 4 * UNIT))
 
 
 def longest_row(matrix: Any) -> int:
     """The most terms of a sum over a row."""
-    return int(np.diff(sp.csr_array(matrix).indptr).max(initial=0)) if sp.issparse(matrix) else int(matrix.shape[1])
+    if not sp.issparse(matrix):
+        return int(matrix.shape[1])
+    each = np.bincount(matrix.indices) if matrix.format == "csc" else np.diff(sp.csr_array(matrix).indptr)
+    return int(each.max(initial=0))
 
 
 # -- functions ---------------------------------------------------------------------------------------------------------
@@ -246,6 +248,13 @@ def largest(x: Any, axis: int) -> Any:
     if not isinstance(x, RoundedArray):
         return np.max(x, axis=axis)
     return RoundedArray(x.value.max(axis=axis), x.errors.max(axis=axis))
+
+
+def largest_of(x: Any, start: Index) -> Any:
+    """The largest of each group of entries, group g from start[g] on, none of them empty, as `largest`; (groups,)."""
+    if not isinstance(x, RoundedArray):
+        return np.maximum.reduceat(x, start)
+    return RoundedArray(np.maximum.reduceat(x.value, start), np.maximum.reduceat(x.errors, start))
 
 
 def exp(x: Any) -> Any:

@@ -18,7 +18,7 @@ sum is the least sum of conjugates. (This form is ours.)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import cvxpy as cp
@@ -42,7 +42,7 @@ from convexstruct.models.regularized_risk.risk import (
     lam_parameter,
     point_of,
 )
-from convexstruct.rounding import TINY, UNIT, Rounded, dot
+from convexstruct.rounding import Rounded, dot, exact, square
 from convexstruct.validation.arguments import number
 from convexstruct.validation.arrays import real
 
@@ -73,24 +73,11 @@ class SmoothedProblem(Unconstrained):
         return {**self.problem.as_point({key: part for key, part in value.items() if key != "rho"}), "rho": rho}
 
     def primal(self, point: Point) -> Rounded:
-        """J with c - mu rho in place of c, plus the terms in rho. The rounding errors of c - mu rho change a loss by at
-        most the largest of them."""
-        problem, mu, rho = self.problem, self.mu, point["rho"]
-        moved = mu * rho
-        offset = problem.loss.offset - moved
-        shifted = replace(problem, loss=replace(problem.loss, offset=offset))
-        risk = bounds.upper(shifted, point["w"], point.get("b"))
-        rounded = float((np.abs(offset) + np.abs(moved)).max(initial=0.0)) * UNIT + TINY
-        linear, square = dot(self.centre, rho), dot(rho, rho)
-        terms = mu * (linear + 0.5 * square)
-        return Rounded.of(
-            risk + terms,
-            risk.allowance,
-            2.0 * float(problem.shares.sum()) * rounded,
-            mu * (linear.allowance + 0.5 * square.allowance),
-            2 * UNIT * mu * (abs(linear) + square) + UNIT * abs(risk + terms),
-            4 * TINY * (1.0 + mu),
-        )
+        """J with c - mu rho in place of c, plus the terms in rho."""
+        rho = point["rho"]
+        risk = bounds.upper(self.problem, point["w"], point.get("b"), -self.mu * exact(rho))
+        value: Rounded = risk + self.mu * (dot(self.centre, rho) + 0.5 * square(rho))
+        return value
 
     @property
     def trivial_value(self) -> float:
@@ -108,18 +95,9 @@ class SmoothedProblem(Unconstrained):
         risk = bounds.lower(self.problem, given)
         if not np.isfinite(risk):
             return Rounded(-np.inf)
-        alpha, eta, delta = bounds.enclosed(self.problem, bounds.member(self.problem, given))
-        away = alpha - self.centre
-        errors = (eta + delta + eta * delta) * alpha + UNIT * np.abs(away)  # of alpha, and of the difference
-        square = dot(away, away)
-        value = risk - 0.5 * self.mu * square
-        return Rounded.of(
-            value,
-            risk.allowance,
-            0.5 * self.mu * (square.allowance + float((errors * (2.0 * np.abs(away) + errors)).sum())),
-            2 * UNIT * self.mu * square + UNIT * abs(value),
-            4 * TINY * (1.0 + self.mu),
-        )
+        alpha, eta = bounds.enclosed(self.problem, bounds.member(self.problem, given))
+        value: Rounded = risk - 0.5 * self.mu * square(alpha * Rounded(1.0, eta) - self.centre)
+        return value
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         return self.problem.dual_residuals(dual_point)

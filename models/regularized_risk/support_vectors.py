@@ -20,7 +20,7 @@ from convexstruct.core.registry import one_family
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.regularized_risk.risk import Parts, entry, point_of
-from convexstruct.rounding import TINY, UNIT, Rounded
+from convexstruct.rounding import Rounded
 
 OMEGA = r"\omega"
 
@@ -39,14 +39,12 @@ class Rescaled:
         return self.problem.as_point(value)
 
     def primal(self, point: Point) -> Rounded:
-        return self._divided(self.problem.primal(point))
+        bound: Rounded = self.problem.primal(point) / self.problem.lam
+        return bound
 
     def dual(self, dual_point: Point) -> Rounded:
-        return self._divided(self.problem.dual(dual_point))
-
-    def _divided(self, bound: Rounded) -> Rounded:
-        value = float(bound) / self.problem.lam
-        return Rounded.of(value, bound.allowance / self.problem.lam, UNIT * abs(value), TINY)
+        bound: Rounded = self.problem.dual(dual_point) / self.problem.lam
+        return bound
 
     @property
     def trivial_value(self) -> float:

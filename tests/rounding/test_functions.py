@@ -26,6 +26,7 @@ from convexstruct.rounding import (
     exp,
     gamma,
     largest,
+    largest_of,
     log,
     log_sum_exp,
     maximum,
@@ -133,7 +134,28 @@ def test_products_with_data_enclose_the_exact_ones(seed: int, reach: float, spar
         assert encloses(product(matrix, x), rational @ of_x)
         assert encloses(product(matrix, x, row_norms(matrix)), rational @ of_x)
         assert encloses(adjoint(matrix, y), rational.T @ of_y)
+        assert encloses(adjoint(matrix, y, row_norms(matrix.T)), rational.T @ of_y)
         assert encloses(binned(RoundedArray(data[:, 0], 0.0), np.zeros(n, np.intp), 2)[:1], [rational[:, 0].sum()])
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("size", [1e-320, 1e-200, 1e-160, 1.0, 1e150, 1e200])
+def test_no_row_or_column_is_longer_than_its_norm(size: float, sparse: bool) -> None:
+    data = size * np.random.default_rng(3).normal(size=(4, 5))
+    data[1] = 0.0
+    matrix = sp.csr_array(data) if sparse else data
+    for rows, norms in ((data, row_norms(matrix)), (data.T, row_norms(matrix.T))):
+        for row, found in zip(rows.tolist(), norms.tolist(), strict=True):
+            square = sum(Fraction(x) ** 2 for x in row)
+            assert found == math.inf or Fraction(found) ** 2 >= square
+            assert size != 1.0 or found <= 1.001 * math.sqrt(square) + 1e-100
+
+
+def test_the_largest_of_groups_moves_with_any_of_its_entries() -> None:
+    x, start = RoundedArray([1.0, 0.9, 3.0], [0.0, 0.5, 0.25]), np.array([0, 2])
+    found = largest_of(x, start)
+    assert (found.value.tolist(), found.errors.tolist()) == ([1.0, 3.0], [0.5, 0.25])
+    assert largest_of(x.value, start).tolist() == [1.0, 3.0]
 
 
 def test_an_adjoint_over_many_rows_is_hardly_rounded_more() -> None:

@@ -1,78 +1,88 @@
-r"""Primal and dual bounds of a regularised risk, each with a proved bound on the rounding of its own sums.
+r"""Primal and dual bounds of a regularised risk: its formulas on numbers that carry their error (`rounding`).
 
-The notation is that of `problem`, gamma(n) that of `convexstruct.rounding`, u the rounding of one operation.
+The notation is that of `problem`. share_g = 1/n or omega_i / sum omega is no float in general.
 
-**Primal.** fl(J) against J(w, b), with share_g = 1/n or omega_i / sum omega exactly. Every product m x w inside a piece
-is rounded once and is then part of at most `depth` sums, so the value of piece p errs by at most
+**Primal.** J(w, b) is the same text as in `problem`. Where there is a zero piece and every value is certainly below 0,
+loss_g is exactly 0.
 
-    err_p = gamma(depth + 4) (|M| |X| |w| + |b| + |c|)_p,
-
-and loss_g by at most the largest err_p of its pieces. Where there is a zero piece and every value plus its err_p is at
-most 0, loss_g is exactly 0.
-
-**Dual.** Let alpha be the vector of floats, a = A' alpha and a^ the computed value of a. Alpha lies in Q up to rounding
-only: 1/n is no float in general, and the two sides of an offset do not balance exactly. A member of Q is
+**Dual.** Alpha, a vector of floats, lies in Q up to rounding only: the shares are not floats, and the two sides of an
+offset do not balance exactly. A member of Q is
 
     (1 - eta) (alpha + Delta),    |Delta_p| <= delta alpha_p,
 
 where delta bounds the relative change that brings every group without the zero piece exactly to its share, or the
 heavier side of a free offset exactly to the lighter, and eta, with the zero piece, the one that brings every group down
-to its share. Both are computed from sums of known error. With e >= |A'(alpha + Delta) - a^|,
+to its share. Since (1 - eta)^2 <= 1,
 
-    D >= <c, alpha> - eta |<c, alpha + Delta>| - delta <|c|, alpha> - sum_j (|a^_j| + e_j)^2 / (2 lam),
-    e_j = (gamma(depth) + delta) (|X|' |M|' alpha)_j.
+    D >= (1 - eta) <c, alpha + Delta> - |A'(alpha + Delta)|^2 / (2 lam),
 
-`products` computes the depth of each sum.
+evaluated on alpha with the error delta alpha.
 
-**Two allowances.** The sums |X| |w| and |X|' |M|' alpha take as long to compute as the bounds themselves. Let R_p be at
-least the length of each row of X that piece p takes (`row_norms`), and m at least sum_k |M_pk|. By Cauchy's inequality
-
-    (|M| |X| |w|)_p <= m R_p max_k |w_k|,      |(|X|' |M|' alpha)|_2 <= m sum_p R_p alpha_p,
-
-and sum_j |a_j| e_j <= |a| |e|. Terms with alpha_p = 0 are exact, and add nothing to a depth. Where these bounds are too
-wide, scores are summed in blocks, whose depth is less; where they still are, as where features differ much in size, the
-sums of magnitudes are computed.
+**Two allowances.** The sums |X| |w| and |X|' |M|' alpha take as long to compute as the bounds themselves, so that the
+errors are bounded by Cauchy's inequality first, with the lengths of the rows and columns of X. Where this is too wide,
+as where features differ much in size, the sums of magnitudes are computed.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
-from convexstruct.arrays import Matrix, Tensor, Vector
-from convexstruct.families.regularized_risk.products import (
-    Risk,
-    active_shares,
-    added,
-    largest_of_groups,
-    magnitudes,
-    piece_errors,
-    piece_norms,
-    piece_values,
-    scores_at_once,
-    scores_in_blocks,
-    transposed,
-    widths,
-)
-from convexstruct.rounding import TINY, UNIT, Rounded, gamma
+from convexstruct.arrays import Index, Matrix, Tensor, Vector
+from convexstruct.families.regularized_risk.losses import PiecewiseLoss
+from convexstruct.rounding import SMALL, TINY, UNIT, Rounded, RoundedArray, binned, dot, exact, largest, square, summed
 
 #: Error of a computed share: relative, in units of 2^-53, and by underflow, in units of the smallest positive number.
 SHARE_UNITS = 8
-#: The allowance from norms is used if it is at most this share of the value; else sums of magnitudes are computed. With
-#: the other terms an allowance is then below 1e-12 of the value.
-NORMS_SERVE = 9.4e-13
+#: An allowance from norms is used if it is at most this share of the value; else sums of magnitudes are computed.
+NORMS_SERVE = 1e-12
+#: The two sides of a free offset are balanced if their sums are known so well, else 0: they are nothing beside others.
+SURE = 1e-12
 #: `reason` names a feature as the cause of large allowances if its largest entry is above this, else a small lam.
 LARGE_FEATURE = 1e4
 #: Groups of more pieces than this are summed by `math.fsum`, whose error does not grow with their number.
 LONG_GROUP = 64
 
 
+class Risk(Protocol):
+    """The members of `RegularizedRisk` that the bounds use; they are explained there."""
+
+    @property
+    def X(self) -> Any: ...
+    @property
+    def loss(self) -> PiecewiseLoss: ...
+    @property
+    def lam(self) -> float: ...
+    @property
+    def shares(self) -> Vector: ...
+    @property
+    def n_biases(self) -> int: ...
+    @property
+    def is_box(self) -> bool: ...
+    @property
+    def group(self) -> Index: ...
+    @property
+    def row_norms(self) -> Vector: ...
+    @property
+    def column_norms(self) -> Vector: ...
+    def values(self, w: Any, b: Vector | None, norms: Vector | None) -> Any: ...
+    def losses(self, values: Any) -> Any: ...
+    def adjoint(self, alpha: Any, norms: Vector | None) -> Any: ...
+
+
 def shares(weights: Vector) -> Vector:
     """omega_i / sum omega, each with an error of at most `SHARE_UNITS` units, at any scale of the weights; (n,)."""
     scaled = np.ldexp(weights, -int(np.frexp(weights.max())[1]))  # exact, or below the smallest normal number
     return np.asarray(scaled / math.fsum(scaled.tolist()))
+
+
+def true_shares(problem: Risk) -> RoundedArray:
+    """The shares of the groups with their error; (G,)."""
+    return RoundedArray(problem.shares, SHARE_UNITS * (UNIT * problem.shares + TINY))
 
 
 def member(problem: Risk, alpha: Vector) -> Vector:
@@ -91,90 +101,53 @@ def member(problem: Risk, alpha: Vector) -> Vector:
             part = np.where((top > 0)[problem.group], clean, 1.0) / np.where(top > 0, top, 1.0)[problem.group]
             scaled = part * (share / np.add.reduceat(part, first))[problem.group]
             clean = np.where(over[problem.group], scaled, clean) if loss.floor else scaled
-    if problem.n_biases:
-        up = np.bincount(loss.bias_of, clean * (loss.bias_sign > 0), problem.n_biases)
-        down = np.bincount(loss.bias_of, clean * (loss.bias_sign < 0), problem.n_biases)
-        least = np.minimum(up, down)
-        shrink_up = least / np.where(up > 0, up, 1.0)
-        shrink_down = least / np.where(down > 0, down, 1.0)
-        clean = clean * np.where(loss.bias_sign > 0, shrink_up[loss.bias_of], shrink_down[loss.bias_of])
-    return np.asarray(clean)
+    return _balanced(problem, clean, _sides(problem, clean)) if problem.n_biases else np.asarray(clean)
 
 
-def upper(problem: Risk, w: Tensor, b: Vector | None) -> Rounded:
-    """J(w, b), inf where a sum overflows, with a bound on its distance from the exact J."""
-    with np.errstate(all="ignore"):
-        loss = problem.loss
-        w = w.reshape(loss.n_outputs, -1)
-        widest, row = widths(problem)
-        constants = float(np.abs(loss.offset).max())
-        fixed = loss.offset
-        if b is not None and problem.n_biases:
-            fixed = fixed + loss.bias_sign * b[loss.bias_of]
-            constants += float(np.abs(b).max())
-        square = _square(w)
-        half = 0.5 * (problem.lam * square)
-        tiny = 2 * SHARE_UNITS * TINY
+def _sides(problem: Risk, alpha: Any) -> Any:
+    """The sum of alpha over the two sides of each free offset; (n_biases, 2)."""
+    loss = problem.loss
+    return binned(alpha, 2 * loss.bias_of + (loss.bias_sign > 0), 2 * problem.n_biases).reshape(-1, 2)
 
-        def evaluated(scores: Matrix) -> tuple[Vector, Rounded, float]:
-            """(the pieces' values, the risk, J)."""
-            values = piece_values(problem, scores) + fixed
-            losses = problem.losses(values)
-            terms = problem.shares * losses
-            shares = (SHARE_UNITS + 2) * UNIT * float(np.abs(terms).sum()) + tiny * float(np.abs(losses).sum())
-            risk = summed(terms, shares)
-            return values, risk, half + risk
 
-        largest = math.sqrt(float((w * w).sum(axis=1).max()) * (1 + gamma(w.size + 2)) + w.size * TINY)
-        norms = piece_norms(problem)
-        for product in (scores_at_once,) if sp.issparse(problem.X) else (scores_at_once, scores_in_blocks):
-            scores, depth, lost = product(problem.X, w)
-            values, risk, value = evaluated(scores)
-            rate = gamma(int(depth.max()) + widest + 4) * row * largest
-            rest = row * float(lost.max()) + gamma(widest + 4) * constants + 2 * widest * TINY
-            error = (rate * float(norms.max()) + rest) * (1 + 8 * UNIT)
-            above = problem.losses(values + error) if loss.floor else None  # at most 0: the loss is exactly 0
-            errors = float(active_shares(problem, above) @ (rate * largest_of_groups(problem, norms) + rest))
-            if errors <= NORMS_SERVE * abs(value):
-                break
-        else:
-            each = piece_errors(problem, w, b, depth, lost, widest)
-            above = problem.losses(values + each) if loss.floor else None
-            each = largest_of_groups(problem, each)
-            errors, error = float(active_shares(problem, above) @ each), float(each.max())
-        if not math.isfinite(value):
-            return Rounded(math.inf)
-        return Rounded.of(
-            value, risk.allowance, errors * (1 + (SHARE_UNITS + 1) * UNIT) + tiny * (error + 1.0) * loss.n_groups,
-            0.5 * problem.lam * square.allowance, 2 * UNIT * half, UNIT * abs(value), 4 * TINY,
-        )  # fmt: skip
+def _balanced(problem: Risk, alpha: Vector, sides: Matrix) -> Vector:
+    """``alpha`` with the heavier of its two ``sides`` (`_sides`) scaled to the lighter."""
+    shrink = sides.min(axis=1, keepdims=True) / np.where(sides > 0, sides, 1.0)
+    return np.asarray(alpha * shrink[problem.loss.bias_of, (problem.loss.bias_sign > 0).astype(np.intp)])
+
+
+def upper(problem: Risk, w: Tensor, b: Vector | None, extra: RoundedArray | float = 0.0) -> Rounded:
+    """J(w, b), inf where a sum overflows; ``extra`` is added to the values of the pieces, (m,)."""
+    x = exact(w)
+
+    def value(norms: Vector | None) -> Rounded:
+        losses = problem.losses(problem.values(x, b, norms) + extra)
+        found: Rounded = summed(true_shares(problem) * losses) + 0.5 * problem.lam * square(w)
+        return found
+
+    return _cheapest(value, problem.row_norms, math.inf)
 
 
 def lower(problem: Risk, alpha: Vector) -> Rounded:
-    """D at a member of Q near ``alpha``, -inf where a sum overflows, with a bound on how far the exact D lies below."""
+    """D at a member of Q near ``alpha``, -inf where a sum overflows."""
+    near, eta = enclosed(problem, member(problem, alpha))
+
+    def value(norms: Vector | None) -> Rounded:
+        gain = dot(problem.loss.offset, near) * Rounded(1.0, eta)
+        found: Rounded = gain - 0.5 * square(problem.adjoint(near, norms)) / problem.lam
+        return found
+
+    return _cheapest(value, problem.column_norms, -math.inf)
+
+
+def _cheapest(value: Callable[[Vector | None], Rounded], norms: Vector, unknown: float) -> Rounded:
+    """``value`` with errors by ``norms`` if they serve, else with errors by sums of magnitudes; ``unknown`` where it is
+    not finite."""
     with np.errstate(all="ignore"):
-        loss, lam = problem.loss, problem.lam
-        alpha, eta, delta = enclosed(problem, member(problem, alpha))
-        gains = loss.offset * alpha
-        gain = float(np.abs(gains).sum())
-        linear = summed(gains, UNIT * gain + len(gains) * TINY)
-        a, depth, lost = transposed(problem, alpha)
-        square = _square(a)
-        quadratic = 0.5 * square / lam
-        value = linear - quadratic
-        if not math.isfinite(value):
-            return Rounded(-math.inf)
-        off = gamma(depth) + delta
-        size = float(piece_norms(problem) @ alpha) * (1 + gamma(len(alpha) + 2)) + len(alpha) * TINY
-        error = off * widths(problem)[1] * size + math.sqrt(a.size) * lost
-        spread = error * (2.0 * math.sqrt(square.upper) + error)
-        if not 0.5 * spread <= NORMS_SERVE * abs(value) * lam:
-            errors = off * magnitudes(problem, alpha) + lost
-            spread = float((errors * (2.0 * np.abs(a) + errors)).sum())
-        return Rounded.of(
-            value, linear.allowance, eta * (abs(linear) + linear.allowance + delta * gain), delta * gain,
-            0.5 * (square.allowance + spread) / lam, TINY / lam, 2 * UNIT * quadratic, UNIT * abs(value), 4 * TINY,
-        )  # fmt: skip
+        found = value(norms)
+        if math.isfinite(found) and not found.allowance <= NORMS_SERVE * abs(found):
+            found = min(found, value(None), key=lambda each: each.allowance)
+    return found if math.isfinite(found) else Rounded(unknown)
 
 
 def reason(problem: Risk) -> str:
@@ -185,76 +158,57 @@ def reason(problem: Risk) -> str:
     if len(entries):
         columns = abs(X).max(axis=0).toarray().ravel() if sp.issparse(X) else np.abs(X).max(axis=0)
         j, half = int(columns.argmax()), float(np.median(entries))
-        largest = float(columns[j])
-        if largest > LARGE_FEATURE:
+        if columns[j] > LARGE_FEATURE:
             return (
-                f"feature {j} reaches {largest:.1e} where half of all entries are at most {half:.1e}: "
+                f"feature {j} reaches {columns[j]:.1e} where half of all entries are at most {half:.1e}: "
                 "scale the features to sizes near 1"
             )
     lam, n = problem.lam, X.shape[0]
     return f"lam = {lam:.1e}, C = 1 / (lam n) = {1.0 / n / lam:.1e}, lets large terms cancel: take a larger lam"
 
 
-def enclosed(problem: Risk, alpha: Vector) -> tuple[Vector, float, float]:
-    """(alpha, eta, delta): alpha moved as near to Q as rounding allows, and the eta and delta of the module's head,
-    by which it differs from an exact member of Q."""
-    loss = problem.loss
-    least = problem.shares * (1 - SHARE_UNITS * UNIT) - SHARE_UNITS * TINY
-    most = problem.shares * (1 + SHARE_UNITS * UNIT) + SHARE_UNITS * TINY
-    if loss.floor and (least <= 0).any():  # a share so small that its lower bound is 0
-        alpha = np.where((least > 0)[problem.group], alpha, 0.0)
-    sums, error = _sums(problem, alpha)
-    if not loss.floor:
-        alpha = alpha * (problem.shares / sums)[problem.group]
-        sums, error = _sums(problem, alpha)
-        delta = max(
-            float((most / (sums * (1 - error))).max()) - 1.0, 1.0 - float((least / (sums * (1 + error))).min()), 0.0
-        )
-        return alpha, 0.0, _widened(delta)
-    known = least > 0
-    eta = max(float((sums[known] * (1 + error) / least[known]).max(initial=0.0)) - 1.0, 0.0)
-    delta = 0.0
-    for j in range(problem.n_biases):
-        mine = np.flatnonzero(loss.bias_of == j)
-        up, down = mine[loss.bias_sign[mine] > 0], mine[loss.bias_sign[mine] < 0]
-        for last in (False, True):  # `member` balanced the sides up to the rounding of long sums; again, for less
-            (more, first), (less, second) = added(alpha[up]), added(alpha[down])
-            if last or not (more > 0 and less > 0):
-                break
-            alpha = alpha.copy()
-            alpha[up if more > less else down] *= min(more, less) / max(more, less)
-        if not (more > 0 and less > 0):
-            alpha = np.where(loss.bias_of == j, 0.0, alpha)
-            continue
-        error = gamma(max(first, second) + 2)
-        delta = max(delta, float(1.0 - min(more, less) * (1 - error) / (max(more, less) * (1 + error))))
-    return alpha, min(_widened(eta), 1.0), _widened(delta)
+def enclosed(problem: Risk, alpha: Vector) -> tuple[RoundedArray, float]:
+    """(alpha, eta): alpha moved as near to Q as rounding allows, with the error delta alpha, and eta of the module's
+    head: a number in 1 +- eta times a vector so near to alpha is a member of Q."""
+    loss, share = problem.loss, true_shares(problem)
+    known = share.value > share.error
+    eta = delta = 0.0
+    with np.errstate(all="ignore"):
+        if loss.floor:
+            alpha = np.where(known[problem.group], alpha, 0.0)  # a share so small that it may be 0
+            over = _most(_group_sums(problem, alpha)[known] / share[known] - 1.0)
+            eta = min(max(over, 0.0), 1.0)
+        else:
+            alpha = alpha * (problem.shares / _group_sums(problem, alpha).value)[problem.group]
+            delta = _most(abs(share / _group_sums(problem, alpha) - 1.0))
+        if problem.n_biases:  # `member` balanced the sides up to the rounding of long sums; again, for less
+            sides = _sides(problem, exact(alpha))
+            sure = ((sides.errors <= SURE * sides.value) & (sides.value > SMALL)).all(axis=1)
+            alpha = _balanced(problem, alpha, np.where(sure[:, None], sides.value, 0.0))
+            sides = _sides(problem, exact(alpha))[sure]
+            delta = min(_most(abs(sides[:, 0] / sides[:, 1] - 1.0)), 1.0)
+        return RoundedArray(alpha, np.where(alpha > 0, delta * alpha + (TINY if delta else 0.0), 0.0)), eta
 
 
-def _widened(factor: float) -> float:
-    """At least the exact value of ``factor``, a rounded difference of 1 and a rounded quotient; inf for NaN."""
-    return math.inf if math.isnan(factor) else factor + 4 * UNIT if factor else 0.0
+def _most(values: RoundedArray) -> float:
+    """At least the largest of ``values``, 0 of none; inf for NaN."""
+    if not values.value.size:
+        return 0.0
+    top = largest(values, 0)
+    found = Rounded.of(float(top.value), float(top.error)).upper
+    return math.inf if math.isnan(found) else found
 
 
-def _sums(problem: Risk, alpha: Vector) -> tuple[Vector, float]:
-    """The sum of alpha >= 0 over each group, and its relative error; (G,)."""
+def _group_sums(problem: Risk, alpha: Vector) -> RoundedArray:
+    """The sum of alpha >= 0 over each group; (G,)."""
     if problem.is_box:
-        return alpha, 0.0
+        return exact(alpha)
     start = problem.loss.start
     longest = int(np.diff(start).max())
     if longest <= LONG_GROUP:
-        return np.add.reduceat(alpha, start[:-1]), gamma(longest)
-    values = alpha.tolist()
-    return np.array([math.fsum(values[i:j]) for i, j in zip(start[:-1].tolist(), start[1:].tolist())]), 2 * UNIT
-
-
-def summed(terms: Vector, errors: float) -> Rounded:
-    """The sum of ``terms``, whose own errors sum to at most ``errors``."""
-    value, depth = added(terms)
-    return Rounded.of(float(value), gamma(depth) * float(np.abs(terms).sum()), errors)
-
-
-def _square(values: Matrix) -> Rounded:
-    """|values|^2."""
-    squares = (values * values).ravel()
-    return summed(squares, UNIT * float(squares.sum()) + len(squares) * TINY)
+        sums, units = np.add.reduceat(alpha, start[:-1]), longest
+    else:
+        values = alpha.tolist()
+        sums = np.array([math.fsum(values[i:j]) for i, j in zip(start[:-1].tolist(), start[1:].tolist())])
+        units = 1
+    return RoundedArray(sums, (units + 1) * UNIT * sums)

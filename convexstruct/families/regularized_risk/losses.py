@@ -97,6 +97,15 @@ class PiecewiseLoss:
             bias_sign=self.bias_sign[pieces],
         )
 
+    def matrix(self, X: Any) -> Any:
+        """A (m, d K) of all pieces, w flattened row by row: sparse, unless X is dense and has one output."""
+        if self.n_outputs == 1:
+            return sp.csr_array(self.combine @ X) if sp.issparse(X) else np.asarray(self.combine @ X)
+        d = X.shape[1]
+        wide = sp.kron(sp.csr_array(X), sp.identity(self.n_outputs), format="csr")  # column (feature, output)
+        order = np.arange(d * self.n_outputs).reshape(d, self.n_outputs).T.ravel()
+        return sp.csr_array((sp.csr_array(self.combine @ wide))[:, order])
+
 
 _NONE: Index = np.zeros(0, dtype=np.intp)
 

@@ -22,14 +22,8 @@ feasible: negative entries become 0; a group whose sum is above its share is sca
 one below its share is scaled up (the share is spread evenly where all entries are 0); of the two sides of a free offset
 the heavier is scaled down to the lighter. The result lies in Q up to rounding, which the allowance covers.
 
-**Allowance.** `primal` and `dual` carry a proved bound on their rounding, derived in `bounds`: a few dozen times 2^-53
-times the same sums with every term replaced by its magnitude,
-
-    primal   sum_g share_g max_{p in g} (|A| |w| + |b| + |c|)_p  and  lam/2 |w|^2,
-    dual     <|c|, alpha>  and  |w|' |A|' alpha  at w = w(alpha)    (alpha in Q up to rounding is covered too),
-
-or an upper bound on these sums from norms, where that is small enough. It is large where large terms cancel (a feature
-of 1e12, scores near 1), and infinite where a sum overflows.
+**Allowance.** `primal` and `dual` carry a proved bound on their rounding (`bounds`). It is large where large terms
+cancel (a feature of 1e12, scores near 1), and infinite where a sum overflows.
 """
 
 from __future__ import annotations
@@ -49,10 +43,9 @@ from convexstruct.arrays import OPTIONAL, Index, Point, Tensor, Vector
 from convexstruct.core.certificates import Unconstrained
 from convexstruct.families.regularized_risk import bounds as regularized_risk_bounds
 from convexstruct.families.regularized_risk import losses as piecewise_loss
-from convexstruct.families.regularized_risk import products
 from convexstruct.families.regularized_risk.losses import PiecewiseLoss, read_features
 from convexstruct.inference.shards import Shards, Workers, in_shards
-from convexstruct.rounding import Rounded
+from convexstruct.rounding import Rounded, RoundedArray, adjoint, binned, largest_of, maximum, product, row_norms
 from convexstruct.validation.arguments import flag, mapping, number, refuse
 from convexstruct.validation.arrays import predictive, real
 
@@ -228,12 +221,12 @@ class RegularizedRisk(Unconstrained):
     @cached_property
     def row_norms(self) -> Vector:
         """At least the Euclidean length of each row of X; (n,)."""
-        return products.row_norms(self.X)
+        return row_norms(self.X)
 
     @cached_property
-    def columns_in_blocks(self) -> tuple[Any, int, int]:
-        """`products.columns_in_blocks` of X."""
-        return products.columns_in_blocks(self.X)
+    def column_norms(self) -> Vector:
+        """At least the Euclidean length of each column of X; (d,)."""
+        return row_norms(self.X.T)
 
     # -- the linear map ------------------------------------------------------------------------------------------------
 
@@ -252,58 +245,60 @@ class RegularizedRisk(Unconstrained):
         """<w_k, x_i>: (n,), or (n, outputs) where there are several; of the rows of ``X`` (n', d) if it is given.
         ValueError if w or X does not fit the problem."""
         read = real("w", w, self.shape, (self.dimension,), what="weights", keep=False)
-        return self._scores(read, self.X if X is None else read_features("X", X, self.X.shape[1]))
+        return np.asarray(self._scores(read, self.X if X is None else read_features("X", X, self.X.shape[1])))
 
-    def _scores(self, w: Tensor, X: Any) -> Tensor:
+    def _scores(self, w: Any, X: Any, norms: Vector | None = None) -> Any:
         deadline.check()
-        w = w.reshape(self.shape)
-        return np.asarray(X @ (w if w.ndim == 1 else w.T))
+        w = w.reshape(self.shape).T
+        if norms is None and isinstance(w, RoundedArray) and not sp.issparse(X):
+            return adjoint(X.T, w)  # long sums in blocks
+        return product(X, w, norms)
 
-    def forward(self, w: Tensor) -> Vector:
-        """A w, one value a piece, offsets and biases left out; (m,)."""
-        if self.shards is not None:
+    def forward(self, w: Any, norms: Vector | None = None) -> Any:
+        """A w, one value a piece, offsets and biases left out; (m,). Of a `RoundedArray`, with its error, by ``norms``
+        as in `product`."""
+        if self.shards is not None and isinstance(w, np.ndarray):
             return np.concatenate(self.shards.map("forward", w))
-        scores = self._scores(w, self.X)
+        scores = self._scores(w, self.X, norms)
         if self.single is None:
-            return np.asarray(self.loss.combine @ scores.ravel())
+            return product(self.loss.combine, scores.reshape(-1))
         factor, rows = self.single
-        return np.asarray(factor * (scores if rows is None else scores[rows]))
+        return factor * (scores if rows is None else scores[rows])
 
-    def adjoint(self, alpha: Vector) -> Tensor:
-        """A' alpha, in the shape of w."""
+    def adjoint(self, alpha: Any, norms: Vector | None = None) -> Any:
+        """A' alpha, in the shape of w. Of a `RoundedArray`, with its error, by ``norms`` as in `rounding.adjoint`."""
         deadline.check()
-        if self.shards is not None:
+        if self.shards is not None and isinstance(alpha, np.ndarray):
             at = self.loss.pieces_of(np.array(self.shards.at))
             return np.asarray(sum(self.shards.map_each("adjoint", [(alpha[i:j],) for i, j in pairwise(at)])))
         if self.single is None:
-            part = np.asarray(self.loss.combine.T @ alpha)
+            part = product(self.loss.combine.T, alpha)
         else:
             factor, rows = self.single
             part = factor * alpha
-            part = part if rows is None else np.bincount(rows, weights=part, minlength=self.X.shape[0])
+            part = part if rows is None else binned(part, rows, self.X.shape[0])
         if self.loss.n_outputs == 1:
-            return np.asarray(self.X.T @ part)
-        return np.ascontiguousarray((self.X.T @ part.reshape(-1, self.loss.n_outputs)).T)
+            return adjoint(self.X, part, norms)
+        found = adjoint(self.X, part.reshape(-1, self.loss.n_outputs), norms).T
+        return np.ascontiguousarray(found) if isinstance(found, np.ndarray) else found
 
     def matrix(self) -> Any:
         """A itself, (m, dimension), w flattened row by row: sparse, unless X is dense and has one output."""
-        return products.matrix(self.loss.combine, self.X, self.loss.n_outputs)
+        return self.loss.matrix(self.X)
 
     # -- primal --------------------------------------------------------------------------------------------------------
 
-    def values(self, w: Tensor, b: Vector | None = None) -> Vector:
-        """The value of every piece, A w + s b + c; (m,)."""
-        values = self.forward(w) + self.loss.offset
+    def values(self, w: Any, b: Vector | None = None, norms: Vector | None = None) -> Any:
+        """The value of every piece, A w + s b + c; (m,). w and ``norms`` as in `forward`."""
+        values = self.forward(w, norms) + self.loss.offset
         if self.n_biases and b is not None:
-            values += self.loss.bias_sign * b[self.loss.bias_of]
-        return np.asarray(values)
+            values = values + self.loss.bias_sign * b[self.loss.bias_of]
+        return values
 
-    def losses(self, values: Vector) -> Vector:
-        """loss_g from the pieces' values; (G,)."""
-        if self.is_box:
-            return np.maximum(values, 0.0)
-        top = np.maximum.reduceat(values, self.loss.start[:-1])
-        return np.maximum(top, 0.0) if self.loss.floor else np.asarray(top)
+    def losses(self, values: Any) -> Any:
+        """loss_g from the pieces' values, with their errors if they have any; (G,)."""
+        top = values if self.is_box else largest_of(values, self.loss.start[:-1])
+        return maximum(top, 0.0) if self.loss.floor else top
 
     def value(self, w: ArrayLike, b: ArrayLike | None = None) -> float:
         """J(w, b); without b the minimum over b."""

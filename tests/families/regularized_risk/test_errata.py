@@ -44,7 +44,7 @@ def test_the_lipschitz_constant_is_the_squared_singular_value_over_lam() -> None
         alpha = rng.random(8)
 
         def slope(a: Vector, of: RegularizedRisk = problem) -> Vector:
-            return of.forward(of.primal_of(a)) + 1.0
+            return np.asarray(of.forward(of.primal_of(a)) + 1.0)
 
         rise = np.linalg.norm(slope(alpha + u[:, 0]) - slope(alpha))
         assert rise == pytest.approx(s[0] ** 2 / lam, rel=ROUNDING)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -16,7 +17,6 @@ from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.regularized_risk import bounds as regularized_risk_bounds
-from convexstruct.families.regularized_risk import products
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 
 #: What an allowance may be on ordinary data, relative.
@@ -70,17 +70,14 @@ def large(sparse: bool, seed: int = 0, n: int = 300, d: int = 150) -> tuple[obje
     return (sp.csr_array(X) if sparse else X), rng
 
 
-@pytest.mark.parametrize("cheap", [0.0, math.inf])
+@pytest.mark.parametrize("norms_serve", [0.0, math.inf])
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("kind", ["binary", "bias", "multiclass"])
-def test_sums_in_blocks_are_those_of_rational_arithmetic(
-    sparse: bool, kind: str, cheap: float, monkeypatch: pytest.MonkeyPatch
+def test_bounds_are_those_of_rational_arithmetic(
+    sparse: bool, kind: str, norms_serve: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With allowances by sums of magnitudes (cheap = 0), and by norms."""
-    monkeypatch.setattr(regularized_risk_bounds, "NORMS_SERVE", cheap)
-    monkeypatch.setattr(products, "DENSE_BLOCK", 7)
-    monkeypatch.setattr(products, "SPARSE_BLOCK", 7)
-    monkeypatch.setattr(products, "CACHED_NUMBERS", 1000 if cheap else 1)  # 1: less than one row
+    """With allowances by sums of magnitudes (norms never serve), and by norms."""
+    monkeypatch.setattr(regularized_risk_bounds, "NORMS_SERVE", norms_serve)
     X, rng = large(sparse, n=60, d=40)
     if kind == "multiclass":
         problem = RegularizedRisk.multiclass(X, rng.integers(3, size=60), 0.01)
@@ -98,12 +95,11 @@ def test_sums_in_blocks_are_those_of_rational_arithmetic(
     assert shown.allowance <= WANTED * abs(shown)
 
 
-def test_scores_of_many_features_need_no_sums_of_magnitudes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_of_many_features_are_summed_in_blocks() -> None:
     """A sum of 20,000 terms at once is too deep for its norms to serve; in blocks it is not."""
     rng = np.random.default_rng(0)
     problem = RegularizedRisk.binary(rng.normal(size=(6, 20_000)), np.arange(6) % 2, 1.0)
     w = 1e-3 * rng.normal(size=20_000)
-    monkeypatch.setattr(regularized_risk_bounds, "piece_errors", None)
     bound = problem.primal({"w": w})
     assert bound.allowance <= WANTED * abs(bound)
     assert abs(Fraction(float(bound)) - exact_primal(problem, w)) <= Fraction(bound.allowance)
@@ -119,44 +115,6 @@ def test_the_allowance_is_small_on_ordinary_data(sparse: bool, lam: float, bias:
     assert solution.status is Status.OPTIMAL
     certificate = solution.certificate
     assert max(certificate.primal_allowance, certificate.dual_allowance) <= WANTED * certificate.primal
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("size", [1e-320, 1e-200, 1e-160, 1.0, 1e150, 1e200])
-def test_no_row_is_longer_than_its_norm(size: float, sparse: bool) -> None:
-    X = size * np.random.default_rng(3).normal(size=(4, 5))
-    X[1] = 0.0
-    norms = RegularizedRisk.binary(sp.csr_array(X) if sparse else X, [1, -1, 1, -1], 1.0).row_norms
-    for row, found in zip(X.tolist(), norms.tolist(), strict=True):
-        square = sum(Fraction(x) ** 2 for x in row)
-        assert found == math.inf or Fraction(found) ** 2 >= square
-        assert size != 1.0 or found <= 1.001 * math.sqrt(square) + 1e-100
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_rows_without_a_share_add_nothing_to_the_depth_of_a_sum(sparse: bool) -> None:
-    X, rng = large(sparse, n=300, d=20)
-    problem = RegularizedRisk.binary(X, rng.integers(2, size=300), 0.01)
-    alpha = np.where(np.arange(300) % 10 == 0, problem.shares, 0.0)
-    few, many = (products.transposed(problem, each) for each in (alpha, problem.shares))
-    assert few[1] < 30 < 100 < many[1]
-    np.testing.assert_allclose(few[0].ravel(), np.asarray(problem.adjoint(alpha)), atol=1e-12)
-
-
-def test_a_sparse_problem_is_cut_into_blocks_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
-
-    def counted(X: sp.csr_array) -> tuple[sp.csc_array, int, int]:
-        made.append(columns_in_blocks(X))
-        return made[-1]
-
-    columns_in_blocks = products.columns_in_blocks
-    monkeypatch.setattr(products, "columns_in_blocks", counted)
-    X, rng = large(sparse=True)
-    problem = RegularizedRisk.binary(X, rng.integers(2, size=300), 0.1)
-    for _ in range(3):
-        problem.dual({"alpha": rng.random(300)})
-    assert len(made) == 1
 
 
 def test_a_sum_that_cancels_says_so() -> None:
@@ -187,6 +145,43 @@ def test_shares_of_weights_at_the_ends_of_what_floats_can_say_are_right_to_their
             off = abs(Fraction(share) - weight / sum(weights))
             units = Fraction(regularized_risk_bounds.SHARE_UNITS)
             assert off <= units * (Fraction(2) ** -53 * Fraction(share) + Fraction(5e-324))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_member_of_q_is_as_near_as_said(seed: int) -> None:
+    """With eta and the errors that `enclosed` states, exact scaling reaches Q."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 50))
+    X, weights = np.ones((n, 1)), rng.choice([1.0, 0.7, 3.1, 3e-323, 1e-322, 2e-322], size=n) if seed % 2 else None
+    for problem in (
+        RegularizedRisk.binary(X, np.arange(n) % 2, 1.0, weights=weights),
+        RegularizedRisk.binary(X, np.arange(n) % 2, 1.0, bias=True, weights=weights),
+        RegularizedRisk.multilabel(X, rng.integers(2, size=(n, 3)) | [[1, 0, 0]], 1.0, weights=weights),
+        RegularizedRisk.pieces(X, np.zeros(n), 1.0, np.arange(n) // 3, weights=None),
+    ):
+        loss, truth = problem.loss, Exact.of(problem).shares
+        shares = regularized_risk_bounds.true_shares(problem)
+        assert (abs(exactly(shares.value) - truth) <= exactly(shares.errors)).all()
+        given = regularized_risk_bounds.member(problem, rng.random(problem.n_pieces))
+        near, eta = regularized_risk_bounds.enclosed(problem, given)
+        alpha, error = exactly(near.value), exactly(near.errors)
+        assert (error <= Fraction(1e-12) * alpha + Fraction(5e-324)).all()
+        groups = np.array([alpha[i:j].sum() for i, j in itertools.pairwise(loss.start)])
+        if loss.floor:
+            assert (groups * (1 - Fraction(eta)) <= truth).all()
+        else:  # every entry is scaled alike
+            moved = np.repeat([abs(share / total - 1) for share, total in zip(truth, groups)], np.diff(loss.start))
+            assert (moved * alpha <= error).all()
+        if problem.n_biases:
+            up, down = (side := alpha * (loss.bias_sign > 0)), alpha - side
+            less, more = sorted((up, down), key=lambda side: Fraction(side.sum()))
+            assert less.sum() == more.sum() or ((1 - less.sum() / more.sum()) * more <= error).all()
+
+
+def test_shares_that_are_hardly_known_make_the_lower_bound_lower(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = RegularizedRisk.binary(np.zeros((4, 1)), [1, -1, 1, -1], 1.0)  # J = 1, whatever w
+    monkeypatch.setattr(regularized_risk_bounds, "SHARE_UNITS", 2.0**43)
+    assert 0.998 < problem.dual({"alpha": problem.shares}).lower < 1 - 2.0**-10
 
 
 def test_a_witness_of_any_finite_size_is_brought_into_q() -> None:

@@ -181,7 +181,7 @@ def lipschitz_constant(problem: RegularizedRisk) -> float:
     d = problem.dimension
 
     def both(w: Vector) -> Vector:
-        return problem.adjoint(problem.forward(w.reshape(problem.shape))).ravel()
+        return np.ravel(problem.adjoint(problem.forward(w.reshape(problem.shape))))
 
     start = np.random.default_rng(0).normal(size=d)
     largest = float(np.linalg.norm(both(start)) / np.linalg.norm(start))

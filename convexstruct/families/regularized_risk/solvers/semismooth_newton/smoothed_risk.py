@@ -138,7 +138,7 @@ class SmoothedRisk:
         """A w; (m,)."""
         deadline.check()
         if self.sharded is not None:
-            return self.sharded.forward(w)
+            return np.asarray(self.sharded.forward(w))
         if self.table is not None:
             return np.asarray(self.table @ w)
         if self.cells is not None:
@@ -152,7 +152,7 @@ class SmoothedRisk:
         """A' alpha; (dimension,)."""
         deadline.check()
         if self.sharded is not None:
-            return self.sharded.adjoint(alpha).ravel()
+            return np.ravel(self.sharded.adjoint(alpha))
         if self.table is not None:
             return np.asarray(alpha @ self.table)
         if self.cells is not None:
