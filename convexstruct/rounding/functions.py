@@ -175,6 +175,7 @@ def adjoint(matrix: Any, x: Any, norms: Vector | None = None) -> Any:
     step, shape = max(ROWS, -(-n // BLOCKS)), (m, *x.shape[1:])
     depth = np.full(m, min(step, n))
     if sp.issparse(matrix):
+        matrix = sp.csr_array(matrix)  # as it is where its rows are stored already
         step = max(step, WIDE * n * m // max(matrix.nnz, 1))  # adding the blocks' sums takes less than their products
         depth = np.minimum(np.bincount(matrix.indices, minlength=m), step)
     size, moved, uncertain = np.zeros(shape), np.zeros(shape), bool(x.error.any())

@@ -121,12 +121,12 @@ def test_what_is_exactly_0_stays_so() -> None:
 
 
 @settings(deadline=None)
-@given(st.integers(0, 2**31), st.sampled_from([0.0, 5.0, 140.0]), st.booleans(), st.booleans())
-def test_products_with_data_enclose_the_exact_ones(seed: int, reach: float, sparse: bool, wide: bool) -> None:
+@given(st.integers(0, 2**31), st.sampled_from([0.0, 5.0, 140.0]), st.sampled_from(["", "csr", "csc"]), st.booleans())
+def test_products_with_data_enclose_the_exact_ones(seed: int, reach: float, sparse: str, wide: bool) -> None:
     rng = np.random.default_rng(seed)
     n, m = int(rng.integers(1, 9)), int(rng.integers(1, 9))
     data = rng.normal(size=(n, m)) * 10.0 ** rng.uniform(-reach, reach, size=(n, m)) * (rng.random((n, m)) < 0.7)
-    matrix = sp.csr_array(data) if sparse else data
+    matrix = sp.csr_array(data).asformat(sparse) if sparse else data
     rational = np.array([Fraction(a) for a in data.ravel()], object).reshape(n, m)
     x, of_x = uncertain(rng, (m, 3) if wide else (m,), reach)
     y, of_y = uncertain(rng, (n, 3) if wide else (n,), reach)
@@ -165,7 +165,7 @@ def test_an_adjoint_over_many_rows_is_hardly_rounded_more() -> None:
         rng.integers(-(2**26), 2**26, size=5000).astype(float),
     )
     truth = [sum(int(a) * int(b) for a, b in zip(column, x)) for column in data.T]
-    for matrix in (data, sp.csr_array(data)):
+    for matrix in (data, sp.csr_array(data), sp.csc_array(data)):
         found = adjoint(matrix, exact(x))
         assert encloses(found, np.array(list(map(Fraction, truth)), object))
         assert (found.errors <= gamma(200) * (np.abs(data).T @ np.abs(x))).all()
