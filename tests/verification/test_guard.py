@@ -54,8 +54,10 @@ def garbage(problem: Box) -> Any:
 
 
 def a_terabyte(problem: Box) -> Any:
-    with place().open("wb") as file:
+    beside = place().with_suffix(".part")
+    with beside.open("wb") as file:
         file.truncate(1 << 40)
+    beside.rename(place())  # whoever looks must not find it while it is still empty
     time.sleep(600)
 
 
