@@ -41,6 +41,14 @@ def enclose(value: float) -> Rounded:
     return value if isinstance(value, Rounded) else Rounded(value)
 
 
+def joined(*parts: Any) -> Any:
+    """The entries of all parts, one after the other; (n,)."""
+    if not any(isinstance(part, RoundedArray) for part in parts):
+        return np.concatenate([np.ravel(part) for part in parts])
+    every = [part if isinstance(part, RoundedArray) else RoundedArray(part) for part in parts]
+    return RoundedArray(*(np.concatenate([x.ravel() for x in of]) for of in zip(*((e.value, e.errors) for e in every))))
+
+
 # -- sums --------------------------------------------------------------------------------------------------------------
 
 
@@ -175,7 +183,7 @@ def adjoint(matrix: Any, x: Any, norms: Vector | None = None) -> Any:
     step, shape = max(ROWS, -(-n // BLOCKS)), (m, *x.shape[1:])
     depth = np.full(m, min(step, n))
     if sp.issparse(matrix):
-        matrix = sp.csr_array(matrix)  # as it is where its rows are stored already
+        matrix = matrix.tocsr()  # as it is where its rows are stored already
         step = max(step, WIDE * n * m // max(matrix.nnz, 1))  # adding the blocks' sums takes less than their products
         depth = np.minimum(np.bincount(matrix.indices, minlength=m), step)
     size, moved, uncertain = np.zeros(shape), np.zeros(shape), bool(x.error.any())
@@ -183,7 +191,8 @@ def adjoint(matrix: Any, x: Any, norms: Vector | None = None) -> Any:
 
     def parts() -> Iterable[Tensor]:
         for low in range(0, n, step):
-            rows, here = matrix[low : low + step].T, values[low : low + step]
+            rows = matrix.T if step >= n else matrix[low : low + step].T
+            here = values[low : low + step]
             if norms is None:
                 size[:] += magnitudes(rows, np.abs(here))
             if norms is None and uncertain:

@@ -127,8 +127,8 @@ class RoundedArray:
 
     @property
     def errors(self) -> Tensor:
-        """``error`` in the shape of ``value``, read-only."""
-        return np.broadcast_to(self.error, self.value.shape)
+        """``error`` in the shape of ``value``, not to be written to."""
+        return self.error if self.error.shape == self.value.shape else np.broadcast_to(self.error, self.value.shape)
 
     def __getitem__(self, at: Any) -> RoundedArray:
         return RoundedArray(self.value[at], self.errors[at] if self.error.ndim else self.error)

@@ -25,6 +25,7 @@ from convexstruct.rounding import (
     exact,
     exp,
     gamma,
+    joined,
     largest,
     largest_of,
     log,
@@ -156,6 +157,12 @@ def test_the_largest_of_groups_moves_with_any_of_its_entries() -> None:
     found = largest_of(x, start)
     assert (found.value.tolist(), found.errors.tolist()) == ([1.0, 3.0], [0.5, 0.25])
     assert largest_of(x.value, start).tolist() == [1.0, 3.0]
+
+
+def test_joined_parts_keep_their_errors() -> None:
+    found = joined(RoundedArray([[1.0], [2.0]], 0.5), np.array([3.0]))
+    assert (found.value.tolist(), found.errors.tolist()) == ([1.0, 2.0, 3.0], [0.5, 0.5, 0.0])
+    assert joined(np.ones((1, 2)), np.zeros(1)).tolist() == [1.0, 1.0, 0.0]
 
 
 def test_an_adjoint_over_many_rows_is_hardly_rounded_more() -> None:

@@ -33,14 +33,10 @@ t' = K u'. Every finite u' is feasible. For u' = u
 
 lam u - (z - m) being the gradient of P in the inner product u'Kv: the certified gap is a norm of the gradient.
 
-**Allowance.** P: the rounding of K u, gamma(2 sqrt D) |K||u|, position by position (the score of every labelling is off
-by at most the sum of these), of every log-sum-exp, and of the sums. D: the bound is computed not for the Gibbs
-distribution of t' but for the Markov chain of the transition probabilities as they were computed
-(`convexstruct.oracles.chain.enclosure`), which is a distribution whatever their rounding errors. Its marginals have a
-relative error of about (2 S T + D) `UNIT`, T the length of the longest chain. Its entropy is a sum of positive terms,
-or of terms whose distances from their mean are multiplied by these errors (ln Z - <m, t'> would cancel where t' is
-large). An error e of m changes the quadratic by at most 2 |e'K (z - m)| + e'Ke; the errors of a position's labels sum
-to 0, so only the distances of K (z - m) from a mean count.
+**Rounding.** Both are evaluated on numbers with their errors. D is computed not for the Gibbs distribution of t' but
+for the Markov chain of the transition probabilities as they were computed (`convexstruct.oracles.chain.enclosure`),
+which is a distribution whatever their rounding errors: its entropy is a sum of positive terms, or of terms whose
+distances from their mean are multiplied by these errors (ln Z - <m, t'> would cancel where t' is large).
 
 K is taken to be positive semidefinite, as Gram matrices are. If the rounded matrix has an eigenvalue -eps, P is
 unbounded below. The lower bound then holds for P on the set of all u = (z - m) / lam, in which the optimum for a Gram
@@ -58,7 +54,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from convexstruct import deadline
 from convexstruct.arrays import OPTIONAL, Index, Labels, Matrix, Point, Vector
 from convexstruct.core.certificates import Unconstrained
 from convexstruct.families.gaussian_process.kernels import Gram, Kernel, read_inputs
@@ -66,8 +61,8 @@ from convexstruct.families.gaussian_process.sequences import Sequences, read_lab
 from convexstruct.graphs import Chains, as_sequences, chains
 from convexstruct.inference.shards import Shards, Workers, in_shards
 from convexstruct.oracles.chain.chain import sum_product, viterbi
-from convexstruct.oracles.chain.enclosure import backward, markov
-from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed
+from convexstruct.oracles.chain.enclosure import Markov, backward, log_losses, markov
+from convexstruct.rounding import Rounded, RoundedArray, adjoint, dot, exact, joined, summed
 from convexstruct.validation.arguments import mapping, number, sized, whole
 from convexstruct.validation.arrays import predictive, real
 
@@ -216,7 +211,7 @@ class GaussianProcessSequences(Unconstrained):
         """n = D S + S^2, the length of u."""
         return (self.n_inputs + self.n_labels) * self.n_labels
 
-    def split(self, u: Vector) -> tuple[Matrix, Matrix]:
+    def split(self, u: Any) -> tuple[Any, Any]:
         """Views of a vector (n,) as labels (D, S) and transitions [previous, current] (S, S)."""
         cut = self.n_inputs * self.n_labels
         return u[:cut].reshape(-1, self.n_labels), u[cut:].reshape(self.n_labels, self.n_labels)
@@ -236,10 +231,10 @@ class GaussianProcessSequences(Unconstrained):
         np.add.at(transition, (packed[self.chains.previous], packed[self.chains.later]), 1.0)
         return z
 
-    def multiply(self, u: Vector) -> Vector:
+    def multiply(self, u: Any) -> Any:
         """K u (n,): one product with the Gram matrix."""
         label, transition = self.split(u)
-        return np.concatenate(((self.gram.matrix @ label).ravel(), self.eta * transition.ravel()))
+        return joined(adjoint(self.gram.matrix.T, label), self.eta * transition)
 
     def log_partition(self, scores: Vector) -> tuple[float, Vector]:
         """(sum_i ln sum_y exp <z_y, t>, m = sum_i E z_y) at scores t (n,), by forward-backward; no product with K."""
@@ -287,33 +282,16 @@ class GaussianProcessSequences(Unconstrained):
 
     def primal(self, point: Point) -> Rounded:
         """(32) at u, with its allowance; inf where it is undefined."""
-        u = point["u"]
+        u = exact(point["u"])
         with np.errstate(all="ignore"):
-            scores, off = self._product(u)
-            if not (np.isfinite(scores).all() and np.isfinite(off).all()):
-                return Rounded(np.inf)
-            label, transition = self.split(scores)
-            node = label[self.packed_places]
-            found = backward(self.chains, node, transition)
+            t = self.multiply(u)
+            if not np.isfinite(t.value + t.errors).all():
+                return Rounded(math.inf)
+            label, transition = self.split(t)
             truth = self.labels[self.chains.packed]
-            counted = np.take_along_axis(node, truth[:, None], axis=1)[:, 0]
-            apart = found.parts - counted
-            errors = found.errors + UNIT * np.abs(apart)
-            later = self.chains.later
-            apart[later] -= transition[truth[self.chains.previous], truth[later]]
-            errors[later] += UNIT * np.abs(apart[later])
-            # a labelling's score is off by at most the sum over positions and steps of the largest error there
-            of_label, of_transition = self.split(off)
-            moved = float(of_label.max(axis=1)[self.packed_places].sum()) + len(later) * float(of_transition.max())
-            loss = summed(apart, float(errors.sum()) + 2.0 * moved)
-            products = u * scores
-            square = summed(products, UNIT * float(np.abs(products).sum()) + float(np.abs(u) @ off) + u.size * TINY)
-            half = 0.5 * self.lam
-            value = half * square + loss
-            if not np.isfinite(value):
-                return Rounded(np.inf)
-            sizes = 2.0 * UNIT * (abs(half * square) + abs(value))
-            return Rounded.of(value, loss.allowance, half * square.allowance, sizes)
+            losses = log_losses(self.chains, label[self.packed_places], transition, truth)
+            value: Rounded = 0.5 * self.lam * dot(u, t) + summed(losses)
+            return value if math.isfinite(value) else Rounded(math.inf)
 
     # -- dual ----------------------------------------------------------------------------------------------------------
 
@@ -321,60 +299,27 @@ class GaussianProcessSequences(Unconstrained):
         """A valid lower bound, with its allowance: D at the marginals of t' = K u'; -inf where t' is not finite."""
         u = self._read_dual(dual_point)
         with np.errstate(all="ignore"):
-            scores = self.multiply(u)
-            if not np.isfinite(scores).all():
-                return Rounded(-np.inf)
-            label, transition = self.split(scores)
+            t = self.multiply(u)
+            if not np.isfinite(t).all():
+                return Rounded(-math.inf)
+            label, transition = self.split(t)
             found = backward(self.chains, label[self.packed_places], transition)
             gibbs = markov(self.chains, found, transition)
-            mean = np.concatenate(((self.sequences.sums @ gibbs.node).ravel(), gibbs.edge.ravel()))
-            rest = self.truth - mean
-            often = int(np.bincount(self.packed_places).max())
-            error = (gibbs.relative + gamma(often)) * mean + UNIT * np.abs(rest) + gibbs.absolute
-            product, off = self._product(rest)
-            terms = rest * product
-            square = summed(terms, UNIT * float(np.abs(terms).sum()) + float(np.abs(rest) @ off) + u.size * TINY)
-            of_label, of_transition = self.split(error)
-            reach = np.sqrt(np.maximum(np.diagonal(self.gram.matrix), 0.0)) @ of_label  # |K_ij| <= sqrt(K_ii K_jj)
-            spread = float(reach @ reach) + self.eta * float(np.sum(of_transition**2))
-            # over an input's labels the errors have the same sum as ``rest``, so they multiply distances of the product
-            # from a mean
-            left, by_input, of_mean = (self.split(each)[0] for each in (rest, product, mean))
-            middle = np.einsum("ds,ds->d", of_mean, by_input) / np.maximum(of_mean.sum(axis=1), TINY)
-            sums = np.abs(left.sum(axis=1)) + gamma(self.n_labels) * np.abs(left).sum(axis=1)
-            by_input -= middle[:, None]
-            moved = float(error @ (np.abs(product) + off)) + float(np.abs(middle) @ sums)
-            doubt = square.allowance + 2.0 * moved + spread
-            quadratic = max(float(square), 0.0) / (2.0 * self.lam)
-            value = gibbs.entropy - quadratic
-            if not np.isfinite(value):
-                return Rounded(-np.inf)
-            return Rounded.of(
-                value, gibbs.entropy_error, doubt / (2.0 * self.lam), 2.0 * UNIT * (quadratic + abs(value))
-            )
+            apart = self._apart(gibbs)
+            quadratic = 0.5 * dot(apart, self.multiply(apart)) / self.lam
+            value: Rounded = Rounded(gibbs.entropy, gibbs.entropy_error) - quadratic
+            return value if math.isfinite(value) else Rounded(-math.inf)
 
-    def _product(self, u: Vector) -> tuple[Vector, Vector]:
-        """(K u, a bound on the error of each entry), computed with about sqrt(D) columns of the Gram matrix at a
-        time."""
-        label, transition = self.split(u)
-        matrix, d = self.gram.matrix, self.n_inputs
-        width = math.isqrt(d - 1) + 1
-        product = np.zeros_like(label)
-        for first in range(0, d, width):
-            deadline.check()
-            product += matrix[:, first : first + width] @ label[first : first + width]
-        bound = gamma(2 * width + 3) * (self._magnitudes @ np.abs(label)) + 2 * d * TINY
-        other = self.eta * transition
-        return (
-            np.concatenate((product.ravel(), other.ravel())),
-            np.concatenate((bound.ravel(), (2.0 * UNIT * np.abs(other) + TINY).ravel())),
-        )
-
-    @cached_property
-    def _magnitudes(self) -> Matrix:
-        """The absolute values of the Gram matrix; the matrix itself where none is negative."""
-        matrix = self.gram.matrix
-        return np.abs(matrix) if (matrix < 0).any() else matrix
+    def _apart(self, gibbs: Markov) -> RoundedArray:
+        """z - m (n,). Over the labels of an input it sums to 0: the entry of the most probable one is minus the sum of
+        the others, which are known to more digits where it is nearly certain."""
+        label, transition = self.split(exact(self.truth))
+        node, edge = gibbs.rounded(gibbs.node), gibbs.rounded(gibbs.edge)
+        mean = adjoint(self.sequences.sums.T, node)
+        others = np.arange(self.n_labels) != mean.value.argmax(axis=1)[:, None]
+        known = (label - mean) * others
+        found: RoundedArray = joined(known - known.sum(axis=1)[:, None] * ~others, transition - edge)
+        return found
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """Empty: Gibbs marginals lie in the marginal polytope for every u'."""

@@ -55,7 +55,7 @@ from convexstruct.inference.exact import ChainInference, Inference, exact_infere
 from convexstruct.inference.prediction import of_one_kind, read_others
 from convexstruct.inference.shards import Shards, Workers, in_shards
 from convexstruct.oracles.chain import chain
-from convexstruct.rounding import GREATEST, TINY, UNIT, Rounded, RoundedArray, exact, gamma, summed
+from convexstruct.rounding import GREATEST, TINY, UNIT, Rounded, exact, gamma, summed
 from convexstruct.tolerances import DUAL_ROUNDING
 from convexstruct.validation.arguments import mapping, number
 from convexstruct.validation.arrays import predictive, raw
@@ -278,7 +278,7 @@ class ConditionalRandomField(Penalised):
             # the rounding of every labelling's score, and so of ln Z and of the truth's score
             moved = [float(ceiling @ each) for each in error]
             node, edge = exact_scores(self.basis.parts, theta, *self.scores(theta), moved)
-            apart = RoundedArray(*log_losses(self.oracle, features, node, edge, self.forbidden))
+            apart = log_losses(self.oracle, features, node, edge, self.forbidden)
             value = summed(exact(self.weights) * self.scale.C * apart) + self.penalty.value(theta)
             if not math.isfinite(value):
                 return Rounded(math.inf)

@@ -34,9 +34,10 @@ from convexstruct.arrays import Flags, Matrix, Tensor, Vector
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.inference.differences import Marginals
 from convexstruct.inference.exact import ChainInference, ForestInference, Inference, TreeInference
+from convexstruct.oracles.chain import enclosure
 from convexstruct.oracles.chain.enclosure import LEAST_LOG, Markov, backward, markov
 from convexstruct.oracles.tree import forest as levels
-from convexstruct.rounding import FUNCTION, TINY, UNIT, Rounded, gamma, summed
+from convexstruct.rounding import FUNCTION, TINY, UNIT, Rounded, RoundedArray, binned, exact, gamma, summed
 
 #: M of a forbidden pair is ``FORBIDDEN_NATS`` plus ``SCORE_MULTIPLE`` times the largest |score|; ``RAISES`` values are
 #: tried, each ``RAISE_FACTOR`` times the one before, where labels that are dead ends still get a probability.
@@ -66,29 +67,19 @@ def largest_score(node: Matrix, edge: Tensor) -> float:
 
 def log_losses(
     oracle: Inference, features: PairwiseFeatures, node: Matrix, edge: Tensor, forbidden: Flags | None
-) -> tuple[Vector, Vector]:
-    """(ln Z_i minus the truth's score, a bound on its error) of each example, for these scores as exact numbers;
-    (N,)."""
+) -> RoundedArray:
+    """ln Z_i minus the truth's score of each example, for these scores as exact numbers; (N,)."""
     truth = features.truth
     if isinstance(oracle, ChainInference):
         laid, edge = oracle.layout, allowed_only(edge, forbidden, largest_score(node, edge))
-        packed, labels = node[laid.packed], truth[laid.packed]
-        found = backward(laid, packed, edge)
-        counted = np.take_along_axis(packed, labels[:, None], axis=1)[:, 0]
-        apart = found.parts - counted
-        errors = found.errors + UNIT * np.abs(apart)
-        later = laid.later
-        apart[later] -= edge[labels[laid.previous], labels[later]]
-        errors[later] += UNIT * np.abs(apart[later])
-        # positions are added one after the other
-        size = np.bincount(laid.chain, np.abs(apart), laid.n_chains)
-        of_sum = np.bincount(laid.chain, errors, laid.n_chains) + gamma(laid.n_steps + 2) * size
-        return np.asarray(np.bincount(laid.chain, apart, laid.n_chains), dtype=np.float64), of_sum
+        apart = enclosure.log_losses(laid, exact(node[laid.packed]), exact(edge), truth[laid.packed])
+        found: RoundedArray = binned(apart, laid.chain, laid.n_chains)
+        return found
     sizes = largest(features, node, edge)
     logs, error = log_partitions(oracle, features, node, edge, sizes)
     scores = features.score(node, edge, truth)
     error += 1.01 * UNIT * (4.0 + 2.0 * features.lengths) * sizes  # the truth's score, and the difference
-    return logs - scores, error
+    return RoundedArray(logs - scores, error)
 
 
 def log_partitions(

@@ -5,6 +5,7 @@ Score tables and the packed layout are those of `convexstruct.oracles.chain.chai
 
 `backward`  the messages b from later positions, and ln Z = sum of ``parts``. The recursion of log-sum-exp is
             1-Lipschitz in the largest error of its input, so the errors of a chain's positions add up.
+`log_losses` ln Z less the score of one labelling, position by position.
 `markov`    the chain with p(s | s') proportional to w = e^(score of s after s'), as computed. For any w >= 0 this is a
             distribution, whose entropy
 
@@ -38,11 +39,11 @@ from typing import NamedTuple
 import numpy as np
 
 from convexstruct import deadline
-from convexstruct.arrays import Flags, Matrix, Tensor, Vector
+from convexstruct.arrays import Flags, Labels, Matrix, Tensor, Vector
 from convexstruct.graphs import Chains
 from convexstruct.oracles.blocks import BLOCK
 from convexstruct.oracles.chain.chain import DROPPED_GAIN
-from convexstruct.rounding import FUNCTION, TINY, UNIT, gamma, summed
+from convexstruct.rounding import FUNCTION, TINY, UNIT, RoundedArray, gamma, summed
 from convexstruct.tolerances import ROUNDING
 
 #: The widest range of edge scores, in nats, at which messages are matrix products.
@@ -107,6 +108,10 @@ class Markov:
     def edge(self) -> Matrix:
         return np.asarray(np.sum(self.pairs, axis=0))
 
+    def rounded(self, entries: Tensor) -> RoundedArray:
+        """Entries of node, pairs or edge with their error."""
+        return RoundedArray(entries, self.relative * entries + self.absolute)
+
     @cached_property
     def known(self) -> Flags:
         """Positions where only one label is possible; (P,)."""
@@ -116,6 +121,18 @@ class Markov:
 def backward(chains: Chains, node: Matrix, edge: Matrix) -> Backward:
     """The messages from later positions, and ln Z as a sum over positions."""
     return (_backward_by_products if np.ptp(edge) <= WIDEST_RANGE else _backward_by_terms)(chains, node, edge)
+
+
+def log_losses(chains: Chains, node: RoundedArray, edge: RoundedArray, labels: Labels) -> RoundedArray:
+    """Numbers whose sum over the positions of a chain is ln Z less the score of ``labels`` (P,), packed; (P,).
+
+    The errors of the scores move both by at most the largest error of each position and of each step.
+    """
+    found, later = backward(chains, node.value, edge.value), chains.later
+    errors, steps = found.errors + 2.0 * node.errors.max(axis=1), np.zeros(chains.n_positions)
+    errors[later] += 2.0 * edge.errors.max()
+    steps[later] = edge.value[labels[chains.previous], labels[later]]
+    return RoundedArray(found.parts, errors) - np.take_along_axis(node.value, labels[:, None], axis=1)[:, 0] - steps
 
 
 def markov(chains: Chains, found: Backward, edge: Matrix, weights: Vector | None = None) -> Markov:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +16,9 @@ from benchmarks.rounding import GOAL
 from convexstruct import deadline
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
+from convexstruct.families.gaussian_process import problem as gaussian_process
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
+from convexstruct.oracles.chain.enclosure import Markov, markov
 from convexstruct.oracles.enumeration import labellings
 from convexstruct.tolerances import DERIVATIVE, ROUNDING
 from tests.families.gaussian_process.kernel_chains import every_kernel, small, spread, written_out
@@ -250,6 +255,26 @@ def test_the_allowance_of_the_dual_does_not_grow_as_labels_become_certain() -> N
         problem = GaussianProcessSequences.from_gram(np.eye(12), [[0, 1, 2]] * 4, 3, lam=lam, eta=0.0)
         allowances.append(problem.dual(solve(problem).point).allowance)
     assert max(allowances) <= 2.0 * allowances[0]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_dual_is_right_to_its_allowance_where_every_marginal_is_off(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Marginals moved by their whole error, which no rounding hides."""
+    problem, off, rng = small(seed), 1e-6, np.random.default_rng(seed)
+    u = {"u": rng.normal(size=problem.dimension)}
+    truth = problem.dual(u)
+
+    def moved(*arguments: Any) -> Markov:
+        gibbs = markov(*arguments)
+        pairs, node = (x * (1.0 + off * rng.choice([-1.0, 1.0], size=x.shape)) for x in (gibbs.edge, gibbs.node))
+        return replace(gibbs, node=node, pairs=[pairs], relative=1.001 * off)
+
+    monkeypatch.setattr(gaussian_process, "markov", moved)
+    for _ in range(10):
+        found = problem.dual(u)
+        assert 1e-3 * found.allowance <= abs(found - truth) <= found.allowance
 
 
 def test_inputs_that_no_sequence_uses_do_not_void_the_dual() -> None:

@@ -24,9 +24,11 @@ from convexstruct.oracles.chain.enclosure import (
     _markov_by_products,
     _weights,
     backward,
+    log_losses,
     markov,
     near,
 )  # fmt: skip
+from convexstruct.rounding import RoundedArray
 from convexstruct.tolerances import ROUNDING
 
 DIGITS = 50
@@ -100,7 +102,7 @@ def declared(
 
 def assert_within(gibbs: Markov, nodes: NDArray[Any], pairs: NDArray[Any]) -> None:
     for ours, truth in ((gibbs.node, nodes), (gibbs.edge, pairs)):
-        assert (abs(exact(ours) - truth) <= gibbs.relative * ours + gibbs.absolute).all()
+        assert (abs(exact(ours) - truth) <= gibbs.rounded(ours).errors).all()
     assert (gibbs.possible == (nodes > 0)).all()
 
 
@@ -120,6 +122,24 @@ def test_ln_z_lies_within_its_errors(size: float, span: float, monkeypatch: pyte
                 assert found.errors.sum() <= 1e-12 * laid.n_positions * (1.0 + size + span)
                 off = max(off, float(error))
         assert off > 0.0 or size == 0.0
+
+
+@pytest.mark.parametrize("errors", [(0.0, 0.0), (0.1, 0.0), (0.0, 0.1)])
+def test_the_loss_of_labels_moves_with_scores_as_far_as_is_said(errors: tuple[float, float]) -> None:
+    """Label 0 everywhere, which is improbable, scores less, and every other label more."""
+    for seed in range(4):
+        laid, node, edge = drawn(seed, 1.0, 1.0)
+        node[:, 0] -= 30.0
+        scores = RoundedArray(node.copy(), errors[0]), RoundedArray(edge.copy(), errors[1])
+        found = log_losses(laid, *scores, np.zeros(laid.n_positions, dtype=np.int64))
+        node[:, 1:] += errors[0]
+        node[:, 0] -= errors[0]
+        edge += errors[1]
+        edge[0, 0] -= 2.0 * errors[1]
+        with mpmath.workdps(DIGITS):
+            counted = mpmath.fsum(node[:, 0].tolist()) + len(laid.later) * mpmath.mpf(edge[0, 0])
+            off = log_partition(laid, node, edge) - counted - mpmath.fsum(found.value.tolist())
+        assert 0.99 * (found.errors.sum() - 1e-12) <= off <= found.errors.sum()
 
 
 @every_scale

@@ -116,7 +116,7 @@ class FunctionSpace:
     def multiply(self, v: Vector) -> Vector:
         """K v."""
         begin = time.perf_counter()
-        product = self.problem.multiply(v)
+        product: Vector = self.problem.multiply(v)
         self.parts["kernel products"] += time.perf_counter() - begin
         return product
 
