@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linprog
 
+from convexstruct import deadline
 from convexstruct.arrays import Matrix, Vector
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.inference.factor_graphs import FactorInference
@@ -107,6 +108,19 @@ def runaway(polytope: FactorPolytope, inference: FactorInference, moments: Vecto
     reached, highest, lowest = float(moments @ d), inference.best(flat)[0], -inference.best(-flat)[0]
     rounding = ZERO * max(1.0, float(np.abs(moments).sum()))
     return d if highest <= reached + rounding and lowest < reached - rounding else None
+
+
+def outside(rows: sp.csr_array, moments: Vector, slack: float) -> bool:
+    """Whether no mixture of the ``rows`` (K, d), features of K samples, has the ``moments`` (d,) up to ``slack`` each:
+    the least error t of a mixture is above the accuracy of the linear program. False also where none is found before
+    the deadline."""
+    n, one = rows.shape[0], np.ones((rows.shape[1], 1))
+    error = sp.vstack([sp.hstack([rows.T, -one]), sp.hstack([-rows.T, -one])], format="csr")
+    cost, total = np.append(np.zeros(n), 1.0), np.append(np.ones(n), 0.0)[None]
+    around = np.concatenate((moments, -moments)) + slack
+    limited = ACCURACY | {"time_limit": deadline.left()}
+    found = linprog(cost, error, around, total, [1.0], (0.0, None), method="highs", options=limited)
+    return found.status == 0 and bool(found.fun > 1e-7 * max(1.0, float(np.abs(moments).max(initial=0.0))))
 
 
 def rising(rows: sp.csr_array | Matrix, equal: sp.csr_array | None = None) -> Vector | None:

@@ -5,6 +5,9 @@ r"""The penalty of a log-linear model and its conjugate, which every dual bound 
 
 For lam = 0 it is 0 where |g_j| <= l1 for every j, and infinite elsewhere. With l1 = 0 as well, g must be 0.
 
+**Erratum.** The slides say that a convex prior makes the objective strictly convex, with one solution. With L2 it does;
+with L1 alone there can be many, as where two indicators always sum to 1.
+
 **Dual.** A log-linear model minimises P(theta) = L(theta) + R(theta), L a weighted sum of ln Z minus the score of the
 truth. Distributions mu_i over the labellings with entropies H_i give D(mu) = H - R*(g), where H is the weighted sum of
 the H_i and g that of f_i - E_mu f. A mixture t mu + (1 - t) truth has an entropy of at least t H, for entropy is

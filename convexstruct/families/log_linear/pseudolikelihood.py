@@ -24,6 +24,9 @@ before it Newton steps move p until no entry of the argument exceeds l1 by more 
 argument that rounding leaves is paid for as in `MarkovRandomField`, and the lower bound holds over all theta at which
 no table of a factor has a score beyond 1000 nats (`.basis`).
 
+**Errata.** The slides call the logarithm of a conditional convex: it is concave, and P convex. In (20.31) both terms
+are means over the samples; the sum over m is printed before the first alone.
+
 **Dual witness.** {"conditionals": (R,)}: p, one number a group and label. Negative numbers are set to 0, and each group
 is divided by its sum (uniform where that is 0).
 """

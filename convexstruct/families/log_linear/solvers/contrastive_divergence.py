@@ -7,6 +7,9 @@ at once. As k grows, E_D- f becomes the model's moments and this is stochastic g
 small k the direction is the gradient of no function, and its fixed points are near the maximum, not at it (Hinton 2002;
 Carreira-Perpinan and Hinton 2005). ``persistent`` chains continue from their last states (Tieleman 2008).
 
+**Erratum.** The slides call this a step on l_CD, with D- taken for fixed. There ln Z cancels: l_CD is linear in theta,
+and unbounded unless the moments agree.
+
 Everything is in the units of one sample: R is divided by C M. Steps are a_t = step / (1 + t / decay), and the result is
 the mean of all theta, each weighted by the number of its step, since a single theta is as noisy as the chains. Nothing
 is certified.

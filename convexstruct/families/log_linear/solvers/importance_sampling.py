@@ -12,6 +12,11 @@ inside they are drawn once more, at this minimum, and the run ends with the mini
 inside too.
 Its distance from the likelihood's falls as 1 / sqrt(K).
 
+**Erratum.** The slides leave out that the estimate need not have a minimum. Without a penalty it falls without end
+where s / M lies outside the hull of the f(x_k): along a direction that separates the two, <theta, s> / M grows faster
+than ln Z_K. Moments that the model reaches are outside for samples that are few. A run that ends before theta rests
+says so, by a linear program; with weight l1 of |theta|_1 moments within l1 / (C M) of the hull count as inside.
+
 Samples of a `MarkovRandomField` are exact, and so is ln Z(theta_0); its certificate judges the result. On a graph that
 is too wide (`ApproximateField`) the first samples are uniform, those of theta_0 = 0. Later ones are drawn from the old
 ones with their weights and moved by Gibbs sampling at the new theta_0, and ln Z is the sum of the estimated changes
@@ -34,6 +39,7 @@ from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, read_options, seed
 from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.approximate_field import ApproximateField
+from convexstruct.families.log_linear.existence import outside
 from convexstruct.families.log_linear.importance import uniform_samples
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.penalty import Penalty
@@ -47,6 +53,8 @@ LONGEST_MOVE = 1.0
 #: theta counts as the minimum of the estimate where no entry of the gradient is above this share of C M max |f|: the
 #: noise of a million samples, 1e-3, is far larger.
 STATIONARY = 1e-6
+#: Why theta may move for ever, as part of a message.
+UNBOUNDED = ": no mixture of the last samples has the moments of the data, so that the estimate has no minimum"
 
 
 @dataclass(frozen=True)
@@ -81,7 +89,8 @@ class ImportanceSampling:
                     break
             theta, inside = here.theta, 0 if estimate.refused else inside + 1
             if inside == 2 or draw == self.draws:
-                moves = ", and theta still moves" if inside < 2 else ""
+                moves = "" if inside == 2 else ", and theta still moves"
+                moves += UNBOUNDED if moves and estimate.unbounded else ""
                 yield self._iterate(estimate, here, draw, calls, f"after {draw} draws{moves}")
                 return
             estimate = self._renewed(estimate, theta, rng)
@@ -180,6 +189,15 @@ class Sampled:
         weights = np.exp(logs - top)
         total = float(weights.sum())
         return self.log_partition + top + math.log(total / len(weights)), weights / total
+
+    @property
+    def unbounded(self) -> bool:
+        """Whether the estimate falls without end."""
+        problem = self.problem
+        if problem.penalty.lam:
+            return False
+        slack = problem.penalty.l1 / (problem.scale.C * problem.mass)
+        return outside(self.features, problem.sums / problem.mass, slack)
 
     def effective(self, theta: Vector) -> float:
         """The effective number of samples at theta, from 1 to K."""

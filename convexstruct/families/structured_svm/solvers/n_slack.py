@@ -19,6 +19,10 @@ Each one raises the dual value, which is at most sum_i c_i max E_i, by at least 
 If several examples are visited between two solutions, the theorem bounds the number of solutions instead. Under slack
 scaling R contains the factor E_i(y), which explains the Dmax^3 of the theorem. The theorem assumes exact solutions,
 ``inner=0``; inexact ones are cheaper, but the bound need not hold for them.
+
+**Corrected** (paper 4). The slides "maximize" with no constraints and call that an upper bound: it is a minimum, and a
+lower bound. Their test of a constraint compares probabilities P~ where the margin is one of ln P~: P~ = 100 passes it
+against 98. As the maximum is over all y here, no decoding has to leave out the truth.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -55,6 +56,20 @@ def test_the_bound_in_the_scale_of_paper_1_is_that_of_the_theorem() -> None:
     for eps in (1e-3, 1e3):
         stated = max(2 * 4 * most / eps, 8 * 3.0 * most * r**2 / eps**2)
         assert n_slack.n_slack_bound(alike, eps, r) == pytest.approx(stated)
+
+
+def test_a_master_with_few_constraints_bounds_from_below_and_not_above_as_printed_in_paper_4() -> None:
+    problem = svm(3, lam=0.1)
+    bounds = [iterate.lower_bound for iterate in NSlack().iterate(problem)]
+    assert bounds[0] == 0.0 < 0.9 * optimum(problem)
+    assert max(bounds) <= optimum(problem) + 1e-7
+    assert bounds[-1] == pytest.approx(optimum(problem), rel=1e-5)
+
+
+def test_the_test_of_paper_4_on_probabilities_passes_a_margin_of_a_fiftieth() -> None:
+    truth, other = 100.0, 98.0
+    assert truth > other + 1  # as printed: "all constraints for m'th case are ok"
+    assert math.log(truth) - math.log(other) < 0.03  # the constraint wants 1
 
 
 def test_what_is_not_violated_by_more_than_eps_is_not_added(monkeypatch: pytest.MonkeyPatch) -> None:
