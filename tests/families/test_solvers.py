@@ -13,12 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import convexstruct as cs
 from convexstruct.core import registry
 from convexstruct.core.cases import Case
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Solution, Status
+from convexstruct.core.trace import Trace
 from convexstruct.tolerances import HIGH
 from convexstruct.verification.references import stored
 from tests.refusals import check_sentence
@@ -36,13 +38,15 @@ each_solver = pytest.mark.parametrize("solver", FAMILY, ids=lambda solver: solve
 
 
 class Run(NamedTuple):
-    """A few rounds on a case. value, accuracy : the case's stored optimum, NaN where there is none, and its error."""
+    """A few rounds on a case. value, accuracy : the case's stored optimum, NaN where there is none, and its error.
+    yielded : copies of each iterate's point and dual point, made when it came."""
 
     case: Case
     problem: Any
     value: float
     accuracy: float
     iterates: list[Iterate]
+    yielded: list[dict[str, NDArray[Any]]]
     solution: Solution
 
 
@@ -65,19 +69,43 @@ def runs(solver: type) -> list[Run]:
 def few_rounds(solver: type, case: Case, problem: Any, value: float) -> Run | None:
     """None where the solver refuses the problem."""
     iterates: list[Iterate] = []
+    yielded: list[dict[str, NDArray[Any]]] = []
+
+    def seen(iterate: Iterate, trace: Trace) -> None:
+        iterates.append(iterate)
+        yielded.append(points(iterate))
+
     try:
-        solution = cs.solve(
-            problem, solver(), max_iterations=ROUNDS, callback=lambda iterate, trace: iterates.append(iterate)
-        )
+        solution = cs.solve(problem, solver(), max_iterations=ROUNDS, callback=seen)
     except ValueError as refusal:
         check_sentence(refusal)
         return None
-    return Run(case, problem, value, case.accuracy * max(1.0, abs(value)), iterates, solution)
+    return Run(case, problem, value, case.accuracy * max(1.0, abs(value)), iterates, yielded, solution)
+
+
+def points(found: Iterate | Solution) -> dict[str, NDArray[Any]]:
+    """Copies of a point and its dual point; without one that is only computed when it is asked for."""
+    witness = None if callable(found.dual_point) else found.dual_point
+    both = [*found.point.items(), *((f"dual {name}", value) for name, value in (witness or {}).items())]
+    return {name: np.array(value) for name, value in both}
+
+
+def check_unchanged(before: dict[str, NDArray[Any]], found: Iterate | Solution) -> None:
+    after = points(found)
+    assert {name: value.tobytes() for name, value in before.items()} == {k: v.tobytes() for k, v in after.items()}
 
 
 @each_solver
 def test_it_takes_a_case_of_its_family(solver: type) -> None:
     assert runs(solver)
+
+
+@each_solver
+def test_what_it_yielded_is_unchanged_at_the_end(solver: type) -> None:
+    """It is the driver's: no solver writes into it afterwards."""
+    for run in runs(solver):
+        for before, iterate in zip(run.yielded, run.iterates, strict=True):
+            check_unchanged(before, iterate)
 
 
 @each_solver
@@ -117,11 +145,14 @@ def test_limits_are_kept(solver: type) -> None:
 
 @each_solver
 def test_a_run_goes_on_from_its_solution(solver: type) -> None:
-    """What is optimal stays so. Stochastic methods may step back a little, and approximations have no gap."""
+    """What is optimal stays so, and the start as it was. Stochastic methods may step back a little, and approximations
+    have no gap."""
     for run in runs(solver)[:RESTARTS]:
+        before = points(run.solution)
         again = cs.solve(run.problem, solver(), start=run.solution, max_iterations=ROUNDS)
         assert again.status is Status.OPTIMAL or run.solution.status is not Status.OPTIMAL, run.case
         assert again.gap <= STEP_BACK * run.solution.gap + HIGH.gap, run.case
+        check_unchanged(before, run.solution)
 
 
 @each_solver
