@@ -8,6 +8,7 @@ import pytest
 from convexstruct.arrays import Vector
 from convexstruct.datasets.generated.hadamard import hadamard
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.families.regularized_risk.solvers.bmrm import theorem_5
 from convexstruct.tolerances import ROUNDING
 
 
@@ -32,6 +33,26 @@ def test_4_over_all_iterates_counts_the_start_which_is_better_than_any_of_them()
         assert iterate - optimum == pytest.approx((1 / t + 1 / d) / (2 * lam), rel=ROUNDING)
         assert min(start, iterate) - model == pytest.approx(1 / (2 * lam * t), rel=ROUNDING)
         assert min(start, iterate) - optimum == pytest.approx(1 / (2 * lam * d), rel=ROUNDING)
+
+
+@pytest.mark.parametrize(("first", "eps"), [(1e4, 1.0), (1e4, 0.5), (300.0, 3.0), (1.0, 0.01)])
+def test_13_restored_from_its_recurrence_and_close_to_it(first: float, eps: float) -> None:
+    """The recurrence with equality, which is the slowest: e falls by (e / 2) min(1, lam e / 4 G^2 H)."""
+    lam, largest, curvature = 0.1, 1.5, 0.8
+    gap, steps = first, 0
+    while gap > eps:
+        gap -= 0.5 * gap * min(1.0, lam * gap / (4.0 * largest**2 * curvature))
+        steps += 1
+    most = theorem_5(first, lam, eps, largest, curvature)
+    assert 0.9 * most - 10.0 < steps <= most
+
+
+def test_the_logarithm_of_13_is_minus_infinity_on_the_hadamard_instance_unless_its_positive_part_is_meant() -> None:
+    d, lam = 16, 0.01
+    problem = RegularizedRisk.pieces(hadamard(d), np.zeros(d), lam)
+    assert problem.value(np.zeros(d)) == 0.0
+    for t in range(1, d):
+        assert t <= theorem_5(0.0, lam, 1.0 / (lam * t)) == pytest.approx(8 * t - 2)
 
 
 def test_the_lipschitz_constant_is_the_squared_singular_value_over_lam() -> None:

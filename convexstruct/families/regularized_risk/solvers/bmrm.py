@@ -18,10 +18,15 @@ raises the dual value by at least (e/2) min(1, lam e / 4G^2). So from the gap e_
     rounds to a gap eps  <=  max(0, ceil log2(lam e_1 / 4G^2)) + ceil(8 G^2 / (lam eps)) + 1,
 
 and on the Hadamard instance 1/(lam eps) rounds are needed (theorem 6).
+
+**Theorem 5**, of which print has lost (13), follows from the same recurrence with G in place of 2G, H being the
+curvature of Omega* (1 here): `theorem_5`. On the Hadamard instance J(0) = 0, and the logarithm of lam J(0) / (G^2 H)
+that is printed would be -inf: its positive part is meant.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -35,6 +40,19 @@ from convexstruct.core.solution import Solution
 from convexstruct.families.regularized_risk.problem import Plane, RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.cutting_planes import CuttingPlanes
 from convexstruct.families.regularized_risk.solvers.simplex_qp import maximise
+
+
+def theorem_5(first: float, lam: float, eps: float, largest: float = 1.0, curvature: float = 1.0) -> float:
+    """The rounds of BMRM to a gap ``eps``, at most (paper 2, (13), restored):
+
+        log2(lam e / 4 G^2 H)_+ + 8 G^2 H / (lam eps) - 2,      e = ``first``, the gap at w_0,
+
+    from e_t - e_{t+1} >= (e_t / 2) min(1, lam e_t / 4 G^2 H), for eps up to 4 G^2 H / lam. largest : G, of the
+    subgradients' norms. curvature : H, of Omega*.
+    """
+    unit = 4.0 * largest**2 * curvature / lam
+    halvings = max(math.log2(first / unit), 0.0) if first > 0.0 else 0.0
+    return halvings + 2.0 * unit / eps - 2.0
 
 
 @dataclass(frozen=True)
