@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Index, Tensor, Vector
+from convexstruct.arrays import Index, Matrix, Tensor, Vector
 from convexstruct.rounding.numbers import FUNCTION, OUTWARD, TINY, UNIT, Rounded, RoundedArray, gamma, split
 
 #: `summed` adds blocks of BLOCK_TERMS terms one after the other, then the sums of the blocks in the same way; once at
@@ -122,8 +122,11 @@ def binned(x: Any, index: Index, size: int) -> Any:
     return RoundedArray(value, error + np.bincount(index, weights=np.abs(rest), minlength=size))
 
 
-def square(x: Any) -> Rounded:
-    """|x|^2: each block of `BLOCK` terms as it comes, their sum by math.fsum."""
+def square(x: Any, operations: int = 0) -> Rounded:
+    """|x|^2: each block of `BLOCK` terms as it comes, their sum by math.fsum.
+
+    operations : roundings, relative to the entry, in the computation of each entry of an array.
+    """
     if isinstance(x, RoundedArray):
         return summed(x * x, positive=True)
     x = np.ravel(x)
@@ -131,7 +134,14 @@ def square(x: Any) -> Rounded:
     body = x[:whole].reshape(-1, BLOCK)
     parts = np.append(np.einsum("ij,ij->i", body, body), x[whole:] @ x[whole:])
     rough = total(parts)
-    return Rounded.of(float(rough), rough.allowance, gamma(min(len(x), BLOCK) + 2) * float(rough), len(x) * TINY)
+    depth = min(len(x), BLOCK) + 2 + 2 * operations
+    return Rounded.of(float(rough), rough.allowance, gamma(depth) * float(rough), len(x) * TINY)
+
+
+def squares(x: Matrix, operations: int = 0) -> RoundedArray:
+    """|x_i|^2 of each row of an array; (n,). operations : as in `square`."""
+    value = np.einsum("ij,ij->i", x, x)
+    return RoundedArray(value, gamma(x.shape[1] + 2 + 2 * operations) * value + x.shape[1] * TINY)
 
 
 def compensated(parts: Iterable[Tensor], shape: tuple[int, ...]) -> Tensor:

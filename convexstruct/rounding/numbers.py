@@ -170,7 +170,7 @@ class RoundedArray:
         """Along one axis; `summed` is the sum of all entries."""
         value = self.value.sum(axis=axis)
         size = gamma(self.value.shape[axis]) * np.abs(self.value).sum(axis=axis)
-        return RoundedArray(value, size + self.errors.sum(axis=axis))
+        return RoundedArray(value, size + self.errors.sum(axis=axis) if self.error.any() else size)
 
     def __repr__(self) -> str:
         return f"{self.value!r} +- {self.error!r}"
@@ -222,24 +222,33 @@ def _of_numbers(operation: Callable[[Any, Any], RoundedArray], x: float, y: floa
 def _add(x: Any, y: Any) -> RoundedArray:
     (a, of_a), (b, of_b) = split(x), split(y)
     value = np.add(a, b)
-    return RoundedArray(value, of_a + of_b + UNIT * np.abs(value))
+    return RoundedArray(value, _own(value, of_a, of_b))
 
 
 def _subtract(x: Any, y: Any) -> RoundedArray:
     (a, of_a), (b, of_b) = split(x), split(y)
     value = np.subtract(a, b)
-    return RoundedArray(value, of_a + of_b + UNIT * np.abs(value))
+    return RoundedArray(value, _own(value, of_a, of_b))
+
+
+def _own(value: Tensor, *errors: Any) -> Tensor:
+    """The rounding of ``value`` itself and the ``errors``, added in place: a new array costs more than an addition."""
+    error = np.abs(value)
+    error *= UNIT
+    for each in errors:
+        error += each
+    return error
 
 
 def _multiply(x: Any, y: Any) -> RoundedArray:
     (a, of_a), (b, of_b) = split(x), split(y)
     value = np.multiply(a, b)
-    error = UNIT * np.abs(value)
+    error = _own(value)
     if np.any(of_b):
-        error = error + np.abs(a) * of_b
+        error += np.abs(a) * of_b
     if np.any(of_a):
-        error = error + (np.abs(b) + of_b) * of_a
-    return RoundedArray(value, _underflow(error, value, _zero(a, of_a) | _zero(b, of_b)))
+        error += (np.abs(b) + of_b) * of_a
+    return RoundedArray(value, _underflow(error, value, (a, of_a), (b, of_b)))
 
 
 def _divide(x: Any, y: Any) -> RoundedArray:
@@ -250,7 +259,7 @@ def _divide(x: Any, y: Any) -> RoundedArray:
     if np.any(of_a) or np.any(of_b):
         rest = (np.abs(b) - of_b) * (1.0 - 4.0 * UNIT)
         error = error + np.where(rest > 0, (of_a + np.abs(value) * of_b) / np.where(rest > 0, rest, 1.0), np.inf)
-    return RoundedArray(value, _underflow(error, value, _zero(a, of_a) | np.isinf(b)))
+    return RoundedArray(value, _underflow(error, value, (a, of_a), (np.isfinite(b), 0.0)))
 
 
 _ARITHMETIC: dict[np.ufunc, Callable[[Any, Any], RoundedArray]] = {
@@ -261,13 +270,12 @@ _ARITHMETIC: dict[np.ufunc, Callable[[Any, Any], RoundedArray]] = {
 }
 
 
-def _zero(value: Any, error: Any) -> Any:
-    """Where a number is 0 exactly."""
-    return np.equal(value, 0.0) & np.equal(error, 0.0)
-
-
-def _underflow(error: Tensor, value: Tensor, exact_zero: Any) -> Tensor:
-    """``error``, and a few `TINY` where a product of numbers other than 0 may have fallen below the normal numbers."""
-    if not np.any(np.abs(value) < SMALL):
+def _underflow(error: Tensor, value: Tensor, *factors: tuple[Any, Any]) -> Tensor:
+    """``error``, and a few `TINY` where a product of numbers other than 0 may have fallen below the normal numbers: it
+    is exact where a factor (value, error) is 0 exactly."""
+    low = np.abs(value) < SMALL
+    if not low.any():
         return error
-    return np.asarray(error + np.where(exact_zero | (np.abs(value) >= SMALL), 0.0, 4.0 * TINY))
+    for x, of_x in factors:
+        low = low & ~(np.equal(x, 0.0) & np.equal(of_x, 0.0))
+    return np.asarray(error + np.where(low, 4.0 * TINY, 0.0))

@@ -30,9 +30,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Point, Vector
-from convexstruct.families.projection.rounding import Below, Data, looked_at, lower_bound, reachable
+from convexstruct.families.projection.rounding import Data, looked_at, lost, lower_bound, outside, upper_bound
 from convexstruct.oracles.box.projection import EQUALITY_ROUNDING, REACH_ROUNDING, attainable
-from convexstruct.rounding import Rounded
+from convexstruct.rounding import UNIT, Rounded, total
 from convexstruct.tolerances import HIGH
 from convexstruct.validation.arguments import mapping, number, sentence
 from convexstruct.validation.arrays import real
@@ -87,7 +87,7 @@ class BoxProjection:
     @cached_property
     def _beyond(self) -> float:
         """A bound on how far z lies outside the values that <s, a> takes."""
-        return reachable(self._data, *self._ends, self._slack(*self._ends))
+        return outside(self._data, self.z, self._ends, self._slack(*self._ends))
 
     @cached_property
     def _ends(self) -> tuple[float, float]:
@@ -150,20 +150,15 @@ class BoxProjection:
     @cached_property
     def _data(self) -> Data:
         d = np.float64(self.d) if isinstance(self.d, float) else self.d  # a quotient by 0 is inf then, no exception
-        return Data(self.m, self.lower, self.upper, self.s, d, self.z)
+        return Data(self.m, self.lower, self.upper, self.s, d)
 
     def primal(self, point: Point) -> Rounded:
         """1/2 sum d_i^2 (a_i - m_i)^2, with its allowance; infinite where a is outside the box."""
         return self.examined(point, None)[1]
 
-    def total(self, a: Vector) -> float:
+    def total(self, a: Vector) -> Rounded:
         """<s, a>."""
-        return self._sums(a)[0]
-
-    def _sums(self, a: Vector) -> tuple[float, float]:
-        """(<s, a>, at least sum |s_i a_i|)."""
-        found = [part.weighted(a[cut]) for cut, part in self._data.blocks()]
-        return sum(float(value) for value, _ in found), sum(size for _, size in found)
+        return total([part.sums(a[cut]).weighted for cut, part in self._data.blocks()])
 
     def residuals(self, point: Point) -> Mapping[str, float]:
         """How far a lies outside the bounds, and <s, a> from z; the latter divided by max(1, |z|), and 0 where it is
@@ -174,19 +169,18 @@ class BoxProjection:
     def examined(self, point: Point, dual_point: Point | None) -> tuple[Mapping[str, float], Rounded, Rounded]:
         """(`residuals`, `primal`, `dual`), from one pass over the entries; D is -inf without a dual point."""
         rho = np.nan if dual_point is None else self._read_dual(dual_point)
-        found, lower = looked_at(self._data, point["a"], (rho, self._below) if np.isfinite(rho) else None)
-        off = abs(self._missing(found.total, found.size)) / max(1.0, abs(self.z))
+        found, lower = looked_at(self._data, point["a"], rho), Rounded(-np.inf)
+        if found.least is not None:
+            wrong = lost(rho, *self._squares, self.weight_ends)
+            lower = lower_bound(self._data, self.z, rho, found.least, wrong, self._beyond)
+        off = abs(self._missing(found.sums.weighted)) / max(1.0, abs(self.z))
         residuals = {"a below its lower bound": found.below, "a above its upper bound": found.above}
-        return residuals | {"<s, a> off z": off}, found.value, lower
+        return residuals | {"<s, a> off z": off}, upper_bound(self._data, self.z, point["a"], found), lower
 
-    def _missing(self, total: float, size: float) -> float:
-        """z - <s, a>; 0 where no profile asks for less, and it is no more than <s, a> itself is rounded by.
-
-        total, size : <s, a>, and sum |s_i a_i|.
-        """
-        missing = self.z - total
-        rounding = abs(missing) <= min(HIGH.feasibility * max(1.0, abs(self.z)), EQUALITY_ROUNDING * size)
-        return 0.0 if rounding else missing
+    def _missing(self, total: Rounded) -> float:
+        """z - <s, a>; 0 where no profile asks for less, and it is no more than <s, a> itself is rounded by."""
+        missing, rounding = self.z - float(total), EQUALITY_ROUNDING / UNIT * total.allowance
+        return 0.0 if abs(missing) <= min(HIGH.feasibility * max(1.0, abs(self.z)), rounding) else missing
 
     @np.errstate(all="ignore")
     def repair(self, point: Point) -> Point:
@@ -196,21 +190,21 @@ class BoxProjection:
         a = point["a"].copy() if np.isfinite(point["a"]).all() else np.nan_to_num(point["a"])
         np.clip(a, self.lower, self.upper, out=a)
         for _ in range(2):  # a second, short move corrects the rounding of the first
-            total, size = self._sums(a)
-            missing = self._missing(total, size)
+            total = self.total(a)
+            missing = self._missing(total)
             if missing == 0:
                 break
-            end = self._ends[missing > 0]
-            room = end - total
+            end, way = self._ends[missing > 0], np.sign(missing)
+            room = end - float(total)
             share = min(1.0, max(0.0, missing / room)) if room else 0.0
             along = signs = 0.0
             if np.isinf(end):
-                for cut, part in self._data.blocks():
-                    s = np.where(np.isfinite(_bounds_towards(part, a[cut], missing)), 0.0, part.s)
+                for _, part in self._data.blocks():
+                    s = np.where(np.isfinite(part.ends(way)), 0.0, part.s)
                     along += float(np.sum(s * (s / (part.d * part.d))))
                     signs += float(np.abs(s).sum())
             for cut, part in self._data.blocks():
-                goal = _bounds_towards(part, a[cut], missing)
+                goal = part.ends(way, a[cut])
                 if signs:
                     s = np.where(np.isfinite(goal), 0.0, part.s)
                     by_weight = 0.0 < along < np.inf  # else s^2 / d^2 underflows or overflows
@@ -226,17 +220,10 @@ class BoxProjection:
         """a(rho) = clip(m - rho s / d^2, lower, upper); (n,)."""
         return self._data.at(rho)
 
+    @np.errstate(all="ignore")
     def dual(self, dual_point: Point) -> Rounded:
         """D(rho) with its allowance, a lower bound for every finite rho; -inf for others."""
-        rho = self._read_dual(dual_point)
-        if not np.isfinite(rho):
-            return Rounded(-np.inf)
-        with np.errstate(all="ignore"):
-            return lower_bound(self._data, rho, self._below)
-
-    @property
-    def _below(self) -> Below:
-        return Below(*self._squares, self.weight_ends, self._beyond)
+        return self.examined({"a": self.at(self._read_dual(dual_point))}, dual_point)[2]
 
     @cached_property
     @np.errstate(all="ignore")
@@ -268,9 +255,3 @@ class BoxProjection:
             Always; every other family predicts the labels of examples here.
         """
         raise sentence("a BoxProjection has no prediction: it learns nothing from examples, its answer is the point")
-
-
-def _bounds_towards(data: Data, a: Vector, missing: float) -> Vector:
-    """The bounds at which <s, a> is greatest if ``missing`` is positive, else least; a where s is 0. As long as a."""
-    goal = np.where(np.greater(data.s, 0.0) == (missing > 0.0), data.upper, data.lower)
-    return np.broadcast_to(goal if np.all(data.s) else np.where(np.equal(data.s, 0.0), a, goal), a.shape)

@@ -39,10 +39,10 @@ from numpy.typing import ArrayLike
 from convexstruct.arrays import Point, Tensor, Vector
 from convexstruct.families.projection.tables_rounding import lower_bound, upper_bound
 from convexstruct.graphs import chains
-from convexstruct.oracles.polytope.clique_tables import CliqueTables, Places, Tables, chain_tables, graph_tables
+from convexstruct.oracles.polytope.clique_tables import Block, CliqueTables, Places, Tables, chain_tables, graph_tables
 from convexstruct.oracles.polytope.feasible_tables import feasible_tables
 from convexstruct.oracles.polytope.local_polytope import Weights, read_weights
-from convexstruct.rounding import Rounded, gamma
+from convexstruct.rounding import Rounded, gamma, total
 from convexstruct.validation.arguments import cut, described, mapping, sentence, sequence, whole
 from convexstruct.validation.arrays import frozen, real
 
@@ -235,9 +235,13 @@ class MarginalProjection:
 
     def primal(self, point: Point) -> Rounded:
         """sum_c d_c^2 / 2 |a_c - m_c|^2, with its allowance; infinite where an entry is below 0."""
+        tables = self.structure.split(point["a"])
         with np.errstate(all="ignore"):
-            tables = self.structure.split(point["a"])
-            return upper_bound(self.structure, self.groups, self.weights, self.scale, tables)
+            return total([upper_bound(*self._of(block), block.of(tables)) for block in self.structure.blocks])
+
+    def _of(self, block: Block) -> tuple[CliqueTables, Tables, Tables, Vector]:
+        """Structure, m, d and scale of some components."""
+        return block.structure, block.of(self.groups), block.of(self.d), self.scale[block.components]
 
     def residuals(self, point: Point) -> Mapping[str, float]:
         """How far the tables are from simplices and from agreement, relative to the component's z; 0 where that is only
@@ -259,12 +263,10 @@ class MarginalProjection:
         """Tables of the local marginal polytope near the point; see `convexstruct.oracles.polytope.feasible_tables`."""
         a = np.empty(self.structure.n_entries)
         whole, given = self.structure.split(a), self.structure.split(np.nan_to_num(point["a"]))
-        low = 0
-        for part, rows, _ in self.structure.blocks:
-            scale = self.scale[low : low + part.n_components]
-            low += part.n_components
-            for target, r, table in zip(whole, rows, feasible_tables(part, [t[r] for t, r in zip(given, rows)], scale)):
-                target[r] = table
+        for block in self.structure.blocks:
+            scale = self.scale[block.components]
+            for target, table in zip(block.of(whole), feasible_tables(block.structure, block.of(given), scale)):
+                target[...] = table
         return {"a": a}
 
     # -- dual ----------------------------------------------------------------------------------------------------------
@@ -275,7 +277,8 @@ class MarginalProjection:
         if not np.isfinite(xi).all():
             return Rounded(-np.inf)
         with np.errstate(all="ignore"):
-            return lower_bound(self.structure, self.groups, self.weights, self.structure.split_multipliers(xi))
+            multipliers = self.structure.split_multipliers(xi)
+            return total([lower_bound(*self._of(block), block.between(multipliers)) for block in self.structure.blocks])
 
     @property
     def groups(self) -> Tables:

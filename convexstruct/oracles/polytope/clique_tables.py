@@ -122,24 +122,29 @@ class CliqueTables:
             for each in self.agreements
         ]
 
-    def spread(self, multipliers: Tables) -> list[list[Tensor]]:
+    def spread(self, multipliers: Tables, signs: tuple[float, float] = (1.0, -1.0)) -> list[list[Tensor]]:
         """The adjoint of `disagreement`: for each group the arrays that the multipliers add to its tables, which
-        broadcast to their shape."""
+        broadcast to their shape. signs : of the multipliers on the left and on the right of their agreement."""
         at = {port: np.zeros((len(self.component[port[0]]), *self.kept(port))) for port in self.ports}
         for each, values in zip(self.agreements, multipliers):
-            for side, sign in ((each.left, 1.0), (each.right, -1.0)):
+            for side, sign in zip((each.left, each.right), signs):
                 _add(at[side.group, side.axes], side.rows, sign * values)
         shifts: list[list[Tensor]] = [[] for _ in self.cards]
         for port, values in at.items():
             shifts[port[0]].append(self.broad(port, values))
         return shifts
 
+    @cached_property
+    def uses(self) -> list[list[Tensor]]:
+        """How many multipliers `spread` adds up in each entry of its arrays."""
+        return self.spread([np.ones((len(each.component), *each.cards)) for each in self.agreements], (1.0, 1.0))
+
     def kept(self, port: Port) -> tuple[int, ...]:
         """The numbers of labels of a port's variables, in its order."""
         return tuple(self.cards[port[0]][axis] for axis in port[1])
 
-    def part(self, low: int, high: int) -> tuple[CliqueTables, list[slice], list[slice]]:
-        """The components low .. high - 1 alone, with their slices of each group's rows and each agreement's."""
+    def part(self, low: int, high: int) -> Block:
+        """The components low .. high - 1 alone."""
         rows = [slice(*np.searchsorted(component, (low, high))) for component in self.component]
         pairs = [slice(*np.searchsorted(each.component, (low, high))) for each in self.agreements]
 
@@ -151,10 +156,10 @@ class CliqueTables:
             for each, pair in zip(self.agreements, pairs)
         )
         component = tuple(each[some] - low for each, some in zip(self.component, rows))
-        return CliqueTables(self.cards, component, agreements, high - low), rows, pairs
+        return Block(CliqueTables(self.cards, component, agreements, high - low), rows, pairs, slice(low, high))
 
     @cached_property
-    def blocks(self) -> list[tuple[CliqueTables, list[slice], list[slice]]]:
+    def blocks(self) -> list[Block]:
         """All components, cut into parts of about `BLOCK` numbers."""
         entries = np.zeros(self.n_components)
         for component, cards in zip(self.component, self.cards):
@@ -168,6 +173,24 @@ class CliqueTables:
         group, axes = port
         gone = tuple(1 + axis for axis in range(len(self.cards[group])) if axis not in axes)
         return np.expand_dims(values.transpose(0, *(1 + np.argsort(axes))), gone)
+
+
+class Block(NamedTuple):
+    """Some of the components as a structure of their own; its rows of each group, its pairs of each agreement, and its
+    components, in the structure of all."""
+
+    structure: CliqueTables
+    rows: list[slice]
+    pairs: list[slice]
+    components: slice
+
+    def of(self, tables: Sequence[Tensor]) -> Tables:
+        """The views of its rows, of one array for each group."""
+        return [table[rows] for table, rows in zip(tables, self.rows)]
+
+    def between(self, multipliers: Tables) -> Tables:
+        """The views of its pairs, of one array for each agreement."""
+        return [each[pairs] for each, pairs in zip(multipliers, self.pairs)]
 
 
 def chain_tables(chains: Chains, n_labels: int, nodes: bool = True) -> CliqueTables:

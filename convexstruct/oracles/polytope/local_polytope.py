@@ -238,22 +238,21 @@ def project_tables(
     found = [np.empty(shape) for shape in structure.shapes]
     multipliers = structure.split_multipliers(np.empty(structure.n_multipliers))
     bounds, apart = np.empty((2, structure.n_components))
-    rounds, low = 0, 0
-    for part, rows, pairs in structure.blocks:
-        here = slice(low, low + part.n_components)
-        some = Weights([x[r] for x, r in zip(weights.square, rows)], [x[r] for x, r in zip(weights.scale, rows)])
-        first = None if start is None else [x[p] for x, p in zip(start, pairs)]
-        count = 0
-        for count, ascent in enumerate(ascend(part, [x[r] for x, r in zip(tables, rows)], some, first), start=1):
+    rounds = 0
+    for block in structure.blocks:
+        here, count = each[block.components], 0
+        some = Weights(block.of(weights.square), block.of(weights.scale))
+        first = None if start is None else block.between(start)
+        for count, ascent in enumerate(ascend(block.structure, block.of(tables), some, first), start=1):
             # at most 10,000 rounds, so that it also ends where rounding keeps the tables apart
-            if (ascent.disagreement <= tol * each[here]).all() or count >= 10_000:
+            if (ascent.disagreement <= tol * here).all() or count >= 10_000:
                 break
-        for whole, piece, r in zip(found, feasible_tables(part, ascent.tables, each[here]), rows):
-            whole[r] = piece
-        for whole, piece, p in zip(multipliers, ascent.multipliers, pairs):
-            whole[p] = piece
-        bounds[here], apart[here] = ascent.value, ascent.disagreement / each[here]
-        rounds, low = max(rounds, count), low + part.n_components
+        for target, table in zip(block.of(found), feasible_tables(block.structure, ascent.tables, here)):
+            target[...] = table
+        for target, piece in zip(block.between(multipliers), ascent.multipliers):
+            target[...] = piece
+        bounds[block.components], apart[block.components] = ascent.value, ascent.disagreement / here
+        rounds = max(rounds, count)
     return Projected(found, multipliers, bounds, apart, rounds)
 
 

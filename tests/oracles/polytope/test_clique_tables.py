@@ -76,7 +76,7 @@ def test_a_chain_is_the_graph_of_its_nodes_and_edges() -> None:
 def test_a_part_of_a_batch_is_the_batch_of_that_part() -> None:
     lengths = [3, 1, 4, 2, 2]
     whole = chain_tables(chains(lengths), 3)
-    part, rows, pairs = whole.part(1, 4)
+    part, rows, pairs, _ = whole.part(1, 4)
     expected = chain_tables(chains(lengths[1:4]), 3)
     assert part.shapes == expected.shapes
     tables = noise(whole, 3)
@@ -92,8 +92,8 @@ def test_blocks_cover_every_component_once(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(clique_tables, "BLOCK", 1 << 14)
     structure = chain_tables(chains([30] * 50 + [1] * 7), 10)
     assert len(structure.blocks) > 1
-    assert sum(part.n_components for part, _, _ in structure.blocks) == 57
-    assert sum(part.n_entries for part, _, _ in structure.blocks) == structure.n_entries
+    assert sum(block.structure.n_components for block in structure.blocks) == 57
+    assert sum(block.structure.n_entries for block in structure.blocks) == structure.n_entries
 
 
 @pytest.mark.parametrize("name", GRAPHS)

@@ -42,23 +42,20 @@ class MarginalAscent:
         structure, weights, tables = problem.structure, problem.weights, problem.groups
         begin = structure.split_multipliers(starting_multipliers(problem, start))
         runs: list[Iterator[Ascent]] = []
-        low, spans = 0, []
-        for part, rows, pairs in structure.blocks:
-            some = Weights(*([x[r] for x, r in zip(each, rows)] for each in weights))
-            runs.append(ascend(part, [t[r] for t, r in zip(tables, rows)], some, [x[p] for x, p in zip(begin, pairs)]))
-            spans.append(slice(low, low + part.n_components))
-            low += part.n_components
+        for block in structure.blocks:
+            some = Weights(block.of(weights.square), block.of(weights.scale))
+            runs.append(ascend(block.structure, block.of(tables), some, block.between(begin)))
         states = [next(run) for run in runs]
-        scales = [problem.scale[span] for span in spans]
+        scales = [problem.scale[block.components] for block in structure.blocks]
         steps, least, waited = 1, np.inf, 0
         while True:
             a, xi = np.empty(structure.n_entries), np.empty(structure.n_multipliers)
             whole, multipliers = structure.split(a), structure.split_multipliers(xi)
-            for (part, rows, pairs), state, scale in zip(structure.blocks, states, scales):
-                for target, r, table in zip(whole, rows, feasible_tables(part, state.tables, scale)):
-                    target[r] = table
-                for target, p, value in zip(multipliers, pairs, state.multipliers):
-                    target[p] = value
+            for block, state, scale in zip(structure.blocks, states, scales):
+                for target, table in zip(block.of(whole), feasible_tables(block.structure, state.tables, scale)):
+                    target[...] = table
+                for target, value in zip(block.between(multipliers), state.multipliers):
+                    target[...] = value
             worst = max(float((s.disagreement / z).max(initial=0.0)) for s, z in zip(states, scales))
             waited = 0 if worst < least else waited + 1
             least = min(least, worst)

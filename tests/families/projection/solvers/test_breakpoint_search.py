@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from convexstruct.families.projection import box, rounding
 from convexstruct.families.projection.box import BoxProjection
 from convexstruct.families.projection.solvers.breakpoint_search import BreakpointSearch
 from convexstruct.oracles.box.projection import Search
-from convexstruct.rounding import Rounded
 from convexstruct.tolerances import HIGH, ROUNDING
 
 SEARCHES: tuple[Search, ...] = ("bracket", "medians", "sorting")
@@ -96,9 +94,9 @@ def test_a_solve_needs_the_memory_of_its_answer_and_little_more(kind: str, array
 def test_a_certificate_looks_once_at_a_feasible_point(monkeypatch: pytest.MonkeyPatch) -> None:
     problem, looks = BoxProjection.simplex(np.array([0.5, 2.0, 3.0])), []
 
-    def counted(data: rounding.Data, a: Vector, dual: Any) -> tuple[rounding.Looked, Rounded]:
+    def counted(data: rounding.Data, a: Vector, rho: float) -> rounding.Looked:
         looks.append(a)
-        return rounding.looked_at(data, a, dual)
+        return rounding.looked_at(data, a, rho)
 
     monkeypatch.setattr(box, "looked_at", counted)
     assert cs.certify(problem, np.array([0.0, 0.0, 1.0])).infeasibility == 0.0
