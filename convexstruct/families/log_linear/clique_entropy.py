@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import lsqr
+from scipy.sparse.linalg import LinearOperator, lsqr
 
 from convexstruct import deadline
 from convexstruct.arrays import Vector
@@ -89,6 +89,17 @@ def restored(polytope: FactorPolytope, z: Vector, moments: Vector) -> Vector:
         if dense is not None:
             change = np.linalg.lstsq(dense * root, away, rcond=None)[0]
         else:
-            change = lsqr(rows @ sp.diags_array(root), away, atol=1e-15, btol=1e-15, iter_lim=4 * rows.shape[0])[0]
+            change = _least_squares(sp.csr_array(rows @ sp.diags_array(root)), away)
         z = np.maximum(z + root * change, 0.0)
     return best
+
+
+def _least_squares(rows: sp.csr_array, right: Vector) -> Vector:
+    """x of least norm with rows x = right, or nearest to it, by iteration; the deadline is checked in each."""
+
+    def product(x: Vector) -> Vector:
+        deadline.check()
+        return np.asarray(rows @ x)
+
+    operator = LinearOperator(rows.shape, product, lambda y: rows.T @ y, dtype=np.float64)
+    return np.asarray(lsqr(operator, right, atol=1e-15, btol=1e-15, iter_lim=4 * rows.shape[0])[0])

@@ -15,6 +15,8 @@ does not fall along y', and it rises if some x has less. The exact oracle checks
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linprog
@@ -31,6 +33,8 @@ from convexstruct.validation.arguments import sentence
 ZERO = 1e-8
 #: Absolute tolerances of the linear programs.
 ACCURACY = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+#: A program takes at most this share of the time that is left: what it says is a warning, and the fit needs the rest.
+TIME_SHARE = 0.5
 #: How many names a message lists at most.
 NAMES_SHOWN = 3
 
@@ -66,7 +70,7 @@ def truth(polytope: FactorPolytope, moments: Vector) -> Vector:
     rows = sp.vstack([sp.hstack([polytope.features[:, kept], each, -each]), below])
     right = np.concatenate((moments, np.zeros(polytope.agreement.shape[0]), [1.0]))
     cost = np.concatenate((np.zeros(n), np.ones(2 * d)))
-    found = linprog(cost, A_eq=sp.csr_array(rows), b_eq=right, bounds=(0, None), method="highs", options=ACCURACY)
+    found = _solved(cost, A_eq=sp.csr_array(rows), b_eq=right, bounds=(0, None))
     if found.status != 0:
         raise sentence(f"moments could not be judged: the linear program says {found.message}")
     # a sum of |E f - m| of up to 1e-7, relative to the moments, counts as their rounding
@@ -89,13 +93,11 @@ def runaway(polytope: FactorPolytope, inference: FactorInference, moments: Vecto
     rows = sp.csr_array(sp.vstack([polytope.features, polytope.agreement, polytope.totals]))[:, kept]
     shift = rows @ np.ones(n)  # z = s + t: s >= 0
     right = np.concatenate((moments, np.zeros(polytope.agreement.shape[0]), [1.0]))
-    found = linprog(
+    found = _solved(
         np.append(np.zeros(n), -1.0),
         A_eq=sp.csr_array(sp.hstack([rows, sp.csr_array(shift[:, None])])),
         b_eq=right,
         bounds=[(0.0, None)] * n + [(None, 1.0)],
-        method="highs",
-        options=ACCURACY,
     )
     if found.status != 0 or found.x[-1] > ZERO:
         return None
@@ -124,9 +126,15 @@ def outside(rows: sp.csr_array, moments: Vector, slack: float) -> bool:
 
 
 def rising(rows: sp.csr_array | Matrix, equal: sp.csr_array | None = None) -> Vector | None:
-    """d (d,) with |d_j| <= 1, rows d >= 0 and equal d = 0 of the largest sum of rows d; None where that is 0."""
+    """d (d,) with |d_j| <= 1, rows d >= 0 and equal d = 0 of the largest sum of rows d; None where that is 0, or the
+    linear program does not decide."""
     right = None if equal is None else np.zeros(equal.shape[0])
     least, cost = np.zeros(rows.shape[0]), -rows.sum(axis=0)
-    found = linprog(cost, -rows, least, equal, right, (-1.0, 1.0), method="highs", options=ACCURACY)
+    found = _solved(cost, A_ub=-rows, b_ub=least, A_eq=equal, b_eq=right, bounds=(-1.0, 1.0))
     # in units of the features, what is below counts as no gain
     return np.asarray(found.x) if found.status == 0 and -found.fun > 1e-6 else None
+
+
+def _solved(cost: Vector, **program: Any) -> Any:
+    """What HiGHS makes of the linear program; its status is 0 if it solved it within the accuracy and the time."""
+    return linprog(cost, **program, method="highs", options=ACCURACY | {"time_limit": TIME_SHARE * deadline.left()})

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, cg
 
+from convexstruct import deadline
 from convexstruct.arrays import Tensor, Vector
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Port, Tables
 from convexstruct.rounding import EPS
@@ -92,6 +93,7 @@ def _mixed(structure: CliqueTables, tables: Tables, own: list[Vector]) -> Tables
     """The tables moved onto the equations by conjugate gradients, then mixed with the uniform ones."""
 
     def spread(flat: Vector) -> Tables:
+        deadline.check()
         shifts = structure.spread(structure.split_multipliers(flat))
         wide = [sum(some, np.zeros(shape)) for some, shape in zip(shifts, structure.shapes)]
         return [table - table.mean(axis=tuple(range(1, table.ndim)), keepdims=True) for table in wide]

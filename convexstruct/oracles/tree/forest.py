@@ -127,6 +127,7 @@ def best(layout: Forest, node: Matrix, edge: Tensor) -> Best:
     tops = belief[layout.roots]
     labels[layout.roots] = tops.argmax(axis=1)
     for level, table in zip(layout.levels, tables):
+        deadline.check()
         here = table[np.arange(len(level.child)), labels[level.parent]]
         labels[level.child] = here.argmax(axis=1)
     return Best(tops.max(axis=1), labels)
@@ -149,6 +150,7 @@ def sum_product(layout: Forest, node: Matrix, edge: Tensor) -> ForestSums:
     pairs = np.zeros((layout.n_edges, node.shape[1], node.shape[1]))
     posterior[layout.roots] = _conditional(tops[:, None, :])[:, 0]
     for level, table in zip(layout.levels, tables):
+        deadline.check()
         joint = _conditional(table)
         joint *= posterior[level.parent][:, :, None]
         posterior[level.child] = joint.sum(axis=1)
@@ -165,6 +167,7 @@ def sample(layout: Forest, node: Matrix, edge: Tensor, rng: np.random.Generator)
     tops = belief[layout.roots]
     labels[layout.roots] = (tops + rng.gumbel(size=tops.shape)).argmax(axis=1)
     for level, table in zip(layout.levels, tables):
+        deadline.check()
         here = table[np.arange(len(level.child)), labels[level.parent]]
         labels[level.child] = (here + rng.gumbel(size=here.shape)).argmax(axis=1)
     return labels

@@ -78,6 +78,7 @@ def sum_product(tree: JunctionTree, factors: Sequence[Factor], n: int) -> TreeSu
         raise ValueError(f"factors {what} example {k}, wanted at least one of finite score")
     conditionals = []
     for table, message in zip(tables, messages):
+        deadline.check()
         conditional = np.exp(table - np.where(np.isfinite(message), message, 0.0)[:, :, None])
         total = conditional.sum(axis=2, keepdims=True)  # 1 up to the rounding of large scores
         conditional /= np.where(total > 0, total, 1.0)
@@ -89,6 +90,7 @@ def downward(tree: JunctionTree, conditionals: Sequence[Tensor]) -> tuple[Tensor
     """P(clique) from each clique's P(assigned | separator), (n, labels of the separator, labels of what it assigns),
     root first; the conditionals are overwritten."""
     for c in range(1, tree.n_cliques):
+        deadline.check()
         up = tree.parent[c]
         above = conditionals[up].reshape(-1, *(tree.cards[v] for v in tree.cliques[up]))
         gone = tuple(1 + i for i, v in enumerate(tree.cliques[up]) if v not in tree.separators[c])

@@ -181,6 +181,7 @@ def lipschitz_constant(problem: RegularizedRisk) -> float:
     d = problem.dimension
 
     def both(w: Vector) -> Vector:
+        deadline.check()
         return np.ravel(problem.adjoint(problem.forward(w.reshape(problem.shape))))
 
     start = np.random.default_rng(0).normal(size=d)
