@@ -89,6 +89,8 @@ class Guarded:
             time.sleep(LOOK_SECONDS)
         if over and not os.path.lexists(path):
             raise Ended(self._fate())
+        if time.monotonic() > deadline:  # it is there, but we looked too late to know since when
+            raise TimeoutError
         try:
             return regular(path)
         except OSError as error:

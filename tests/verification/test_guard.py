@@ -115,7 +115,7 @@ def test_a_solver_that_means_harm_ends_as_one_sentence(
     solver: Callable[[Any], Any], trouble: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guard, "MOST_BYTES", MOST_BYTES)  # a quarter of a GB takes a second to be read
-    got = answer(solver, limit=0.5)
+    got = answer(solver, limit=0.5 if solver is deaf else PATIENCE)  # a loaded machine takes its time to fork
     assert any(got.trouble.startswith(part) for part in trouble.split("|")), got.trouble
     assert "\n" not in got.trouble
     np.testing.assert_array_equal(answer(lambda problem: BEST).point, BEST)
@@ -141,8 +141,8 @@ def test_what_a_solver_started_ends_with_it(tmp_path: Path) -> None:
             return BEST
         time.sleep(600)
 
-    for ends, trouble in (("returns", ""), ("hangs", "did not return within 2 s")):
-        assert answer(starts, limit=20.0 if ends == "returns" else 2.0).trouble == trouble
+    for ends, trouble in (("returns", ""), ("hangs", "did not return within 5 s")):
+        assert answer(starts, limit=PATIENCE if ends == "returns" else 5.0).trouble == trouble
         started = [int(path.read_text()) for path in sorted(tmp_path.iterdir())]
         assert len(started) == 3
         assert all(map(gone, started))
@@ -158,6 +158,8 @@ def test_an_answer_is_read_though_its_process_has_ended_and_then_its_folder_goes
     guarded.ask(str(guarded.folder / "one"))
     assert guarded._over(20.0)
     assert guarded.receive("one", 5.0) == b"answer"
+    with pytest.raises(TimeoutError):
+        guarded.receive("one", -1.0)  # what is seen after the limit is late
     guarded.end()
     assert not guarded.folder.exists()
 
