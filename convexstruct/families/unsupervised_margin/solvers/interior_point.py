@@ -8,7 +8,7 @@ free entries, about (p1^2 + p2^2) / 2.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, positive, read_options
@@ -42,4 +42,7 @@ class InteriorPoint:
         for step, (x, mu) in enumerate(follow(of.c, of.x, cones, self.barrier, self.steps), start=1):
             point, witness = of.point(x), of.witness(*(cone.z for cone in cones))
             bounds = problem.primal(point).upper, problem.dual(witness).lower
-            yield Iterate(point, witness, *bounds, step, message=f"{step} steps, mu {mu:.1e}")
+            found = Iterate(point, witness, *bounds, step, message=f"{step} steps, mu {mu:.1e}")
+            yield found
+        if why := problem.rounding_reason(point, witness):
+            yield replace(found, done=True, message=f"{found.message}: {why}")

@@ -7,6 +7,7 @@ import pytest
 
 import convexstruct as cs
 from benchmarks.unsupervised_margin import drawn
+from convexstruct.core.driver import solve
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.registry import choose
 from convexstruct.core.solution import Status
@@ -96,3 +97,10 @@ def test_it_is_chosen_for_few_rows_and_for_more_of_them_where_an_accurate_answer
 ) -> None:
     problem = UnsupervisedMargin.read([np.eye(2)[np.arange(rows) % 2]], 2, beta=1.0, label_balance=0.3)
     assert type(choose(problem, profile(gap))[0]).__name__.startswith(chosen)
+
+
+@pytest.mark.parametrize("balance", [1e-11, 1e-12])
+def test_a_balance_within_rounding_that_stalls_a_run_is_named(balance: float) -> None:
+    found = solve(UnsupervisedMargin.multiclass(np.random.default_rng(0).normal(size=(6, 3)), 2, 0.1, balance))
+    assert not found.status.solved
+    assert f"label_balance is {balance:.1e}, about what rows are out of balance by rounding" in found.message
