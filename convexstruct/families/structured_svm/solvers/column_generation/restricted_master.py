@@ -220,7 +220,7 @@ def _solved(
         bound = float(b @ alpha) - 0.5 / lam * float(psi @ psi)
         if not (np.isfinite(primal) and np.isfinite(bound)):
             break
-        complement = float(at.alpha @ at.s) + float(at.z @ at.w[bounded])
+        complement = (float(at.alpha @ at.s) + float(at.z @ at.w[bounded])) / (len(at.s) + len(at.z))
         since = 0 if primal < best.primal or bound > best.bound or complement < least else since + 1
         least = min(least, complement)
         if primal < best.primal:
@@ -228,7 +228,7 @@ def _solved(
         if bound > best.bound:
             best = replace(best, alpha=alpha, bound=bound)
         best = replace(best, steps=best.steps + 1)
-        if best.primal - best.bound <= tolerance or not complement > 0:  # products may underflow
+        if best.primal - best.bound <= tolerance or not complement > 0:  # products and their mean may underflow
             break
         by, size = _Newton(columns, ceiling, lam, start, bounded, at).corrected()
         moved = moved or size >= LEAST_STEP or slack >= mean

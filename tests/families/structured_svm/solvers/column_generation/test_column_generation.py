@@ -194,6 +194,15 @@ def test_features_of_every_size_are_solved(size: float) -> None:
     assert solve(problem, max_iterations=100).status is Status.OPTIMAL
 
 
+@pytest.mark.parametrize(("size", "C"), [(1e241, 1e-300), (1e200, 1e-300), (1e241, 1e-287)])
+def test_a_complementarity_of_which_only_the_mean_underflows_ends_with_a_sentence(size: float, C: float) -> None:
+    """Divided by, it ended these in a ZeroDivisionError."""
+    rng = np.random.default_rng(0 if C < 1e-290 else 3)
+    nodes, labels = [size * rng.normal(size=(2, 2)) for _ in range(2)], [rng.integers(2, size=2) for _ in range(2)]
+    found = solve(StructuredSVM.read(nodes, labels, 2, C=C))
+    assert found.status.solved or "scale the features" in found.message
+
+
 def test_where_a_gram_matrix_alone_is_solved_with_large_features_stop_it_with_a_sentence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
