@@ -40,7 +40,8 @@ class BestPoints:
 
     problem : with its examples in shards, if there is an executor. whole : the same in this process. primal,
     lower_bound : the solver's own bounds for the points. last : the dual point of the last iterate. earlier : the
-    latest intermediate certificate. spent, longest : seconds that all of these and the longest one took.
+    latest intermediate certificate. now : that of the points as they are, and the bounds that no time was left for.
+    spent, longest : seconds that all of these and the longest one took.
     """
 
     problem: Problem
@@ -52,6 +53,7 @@ class BestPoints:
     primal: float = math.inf
     lower_bound: float = -math.inf
     earlier: Certified | None = None
+    now: tuple[Certified, list[str]] | None = None
     spent: float = 0.0
     longest: float = 0.0
 
@@ -65,7 +67,7 @@ class BestPoints:
                 refuse(f"point[{key!r:.40}] of an iterate", value, "an array of real numbers")
         if has_nan(iterate.point) or math.isnan(iterate.primal) or math.isnan(iterate.lower_bound):
             return False
-        self.last = iterate.dual_point
+        self.last, self.now = iterate.dual_point, None
         if self.point is None or iterate.primal < self.primal or iterate.primal == self.primal == math.inf:
             self.point, self.primal = iterate.point, iterate.primal
         higher = iterate.lower_bound > self.lower_bound or iterate.lower_bound == self.lower_bound == -math.inf
@@ -80,20 +82,35 @@ class BestPoints:
             dual_point = self.dual_point() if callable(self.dual_point) else self.dual_point
             return Certified(self.point, dual_point, certify(problem, self.point, dual_point, self.wanted.floor))
 
-    def certify_early(self, seconds: float) -> None:
-        """Certify the points, if the run has lasted long enough, ``seconds``, and enough time is left before the
-        limit."""
-        room = left()
-        if (
+    def certify_early(self, seconds: float, took: float, time_limit: float | None) -> None:
+        """Certify the points, if the run has lasted long enough, ``seconds``, and enough time is left before the limit;
+        or if the last round ``took`` so long that a certificate, if it takes as long, could not be made after another
+        such round: then at once, and in place of the last one if it is not done by the limit."""
+        room, grace = left(), UPPER_SHARE * _grace(time_limit)
+        slow = not self.spent and took > grace and room < 2 * took - grace and self.problem is self.whole
+        if not slow and (
             seconds < FIRST_CERTIFICATE
             or self.spent > CERTIFYING_SHARE * seconds
             or room < (2 * self.longest if self.spent else seconds)
         ):
             return
         begin = time.perf_counter()
-        self.earlier = self.certified(self.problem)
+        self.now = self._in_time(room, time_limit) if slow else (self.certified(self.problem), [])
+        if not self.now[1]:
+            self.earlier = self.now[0]
         taken = time.perf_counter() - begin
         self.spent, self.longest = self.spent + taken, max(self.longest, taken)
+
+    def _in_time(self, room: float, time_limit: float | None) -> tuple[Certified, list[str]]:
+        """The points and their certificate, computed in this process within the limit, ``room`` seconds from now, and
+        the grace; and the bounds that no time was left for."""
+        assert self.point is not None
+        until, last = (room + share * _grace(time_limit) for share in (UPPER_SHARE, BOTH_SHARE))
+        with without(), np.errstate(all="ignore"):
+            dual_point, certificate, missed = certify_in_time(
+                self.whole, self.point, self.dual_point, self.wanted.floor, until, last
+            )
+        return Certified(self.point, dual_point, certificate), missed
 
     def room(self, time_limit: float) -> float:
         """How many seconds before the limit a run should end, so that a certificate that takes as long as the longest
@@ -103,6 +120,8 @@ class BestPoints:
     def certify_last(self, time_limit: float | None, seconds: float) -> tuple[Certified, list[str]]:
         """The last certificate, after a run of ``seconds``, and the bounds that no time was left for: computed by the
         executor within the limit, or, where no time is left or a worker does not answer in time, in this process."""
+        if self.now is not None:
+            return self.now
         room = None if time_limit is None else max(time_limit - seconds, 0.0)
         if self.problem is not self.whole and room != 0:
             try:
@@ -110,15 +129,10 @@ class BestPoints:
                     return self.certified(self.problem), []
             except DeadlinePassed:
                 pass
-        with without(), np.errstate(all="ignore"):
-            if room is None:
-                return self.certified(self.whole), []
-            assert self.point is not None
-            until, last = (room + share * _grace(time_limit) for share in (UPPER_SHARE, BOTH_SHARE))
-            dual_point, certificate, missed = certify_in_time(
-                self.whole, self.point, self.dual_point, self.wanted.floor, until, last
-            )
-        return Certified(self.point, dual_point, certificate), missed
+        if room is not None:
+            return self._in_time(room, time_limit)
+        with without():
+            return self.certified(self.whole), []
 
     def or_start(self, found: Certified, start: Certified, time_limit: float | None, seconds: float) -> Certified:
         """``found`` with the point, and the dual point, of the ``start`` of a run of ``seconds`` where its bound is

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -106,15 +106,24 @@ def solve(
     points, trace = BestPoints(placed, problem, wanted), Trace(least=least)
     show = reporter(progress, name, wanted, least)
     run = _Run(name, points, trace, show, callback, max_iterations, time_limit, begin)
-    run.follow(solver, start)
-    return run.solution(run.certified(start))
+    try:
+        run.follow(solver, start)
+        found = run.certified(start)
+        while run.falls_short(found):
+            run.follow(solver, start)
+            found = run.certified(start)
+    finally:
+        show.close()
+    return run.solution(found)
 
 
 @dataclass
 class _Run:
     """A run of the solver called ``name``: what it has yielded, and how it ended.
 
-    The limits are in rounds and in seconds. begin : when it began, by `time.perf_counter`.
+    The limits are in rounds and in seconds. begin : when it began, by `time.perf_counter`. rounds : those to come, each
+    with its number. done : whether the last one said so. target : the run ends when the solver's own gap, ``own``, is
+    at most this.
     """
 
     name: str
@@ -127,20 +136,30 @@ class _Run:
     begin: float
     status: Status = Status.STALLED
     message: str = ""
+    rounds: Iterator[tuple[int, Iterate]] | None = None
+    own: float = math.inf
+    done: bool = False
+    target: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.target = OWN_GAP_SHARE * self.points.wanted.gap
 
     @property
     def seconds(self) -> float:
         return time.perf_counter() - self.begin
 
     def follow(self, solver: Solver, start: Solution | None) -> None:
-        """Take the solver's rounds until one of them is the last."""
+        """Take the solver's rounds, from where they were left, until one of them is the last."""
+        self.status = Status.STALLED
         try:
             left = None if self.time_limit is None else self.time_limit - self.seconds
             with within(left), np.errstate(all="ignore"):  # an overflow shows in the bounds and the status
-                iterates = solver.iterate(self.points.problem, start)
-                if not isinstance(iterates, Iterable):
-                    refuse(f"what {self.name}.iterate returns", iterates, "a generator of iterates")
-                for iteration, iterate in enumerate(iterates, start=1):
+                if self.rounds is None:
+                    iterates = solver.iterate(self.points.problem, start)
+                    if not isinstance(iterates, Iterable):
+                        refuse(f"what {self.name}.iterate returns", iterates, "a generator of iterates")
+                    self.rounds = enumerate(iterates, start=1)
+                for iteration, iterate in self.rounds:
                     ended = self._take(iteration, iterate)
                     if ended is not None:
                         self.status = ended
@@ -149,8 +168,17 @@ class _Run:
             self.status = Status.INTERRUPTED
         except DeadlinePassed:
             self.status = Status.TIME_LIMIT
-        finally:
-            self.show.close()
+
+    def falls_short(self, found: Certified) -> bool:
+        """Whether the run stopped at its own gap, and goes on with a smaller target because the certificate, by what
+        its bounds lost to rounding, misses the gap wanted."""
+        certificate, wanted = found.certificate, self.points.wanted
+        if self.status is not Status.OPTIMAL or wanted.met_by(certificate.gap, certificate.infeasibility):
+            return False
+        over = self.done or (self.time_limit is not None and self.seconds >= self.time_limit)
+        over = over or (self.max_iterations is not None and self.trace.iteration[-1] >= self.max_iterations)
+        self.target = min(self.target / 2, OWN_GAP_SHARE * (wanted.gap - (certificate.gap - self.own)))
+        return self.target > 0 and certificate.infeasibility <= wanted.feasibility and not over
 
     def _take(self, iteration: int, iterate: Iterate) -> Status | None:
         """Keep what a round yielded; the run's status if it was the last."""
@@ -158,13 +186,15 @@ class _Run:
         if not points.keep(iterate):
             self.message = f"iteration {iteration} produced a value that is not finite"
             return Status.FAILED
+        took = seconds - (trace.seconds[-1] if len(trace) else 0.0)
         trace.append(iteration, seconds, iterate.oracle_calls, points.primal, points.lower_bound)
         trace.parts = dict(iterate.parts)
         self.message = iterate.message or self.message
         self.show.update(iteration, points.primal, points.lower_bound, seconds)
         if self.callback is not None and self.callback(iterate, trace):
             return Status.INTERRUPTED
-        if relative_gap(points.primal, points.lower_bound, trace.least) <= OWN_GAP_SHARE * points.wanted.gap:
+        self.own, self.done = relative_gap(points.primal, points.lower_bound, trace.least), iterate.done
+        if self.own <= self.target:
             return Status.OPTIMAL
         if iterate.done:
             return Status.STALLED if math.isfinite(points.lower_bound) else Status.UNCERTIFIED
@@ -172,7 +202,7 @@ class _Run:
             return Status.ITERATION_LIMIT
         if self.time_limit is not None and seconds >= self.time_limit - points.room(self.time_limit):
             return Status.TIME_LIMIT
-        points.certify_early(seconds)
+        points.certify_early(seconds, took, self.time_limit)
         return None
 
     def certified(self, start: Solution | None) -> Certified:

@@ -36,6 +36,7 @@ from convexstruct.families.structured_svm import (
 from convexstruct.families.structured_svm.solvers.column_generation import restricted_master
 from convexstruct.families.structured_svm.solvers.example_blocks import ExampleBlock
 from convexstruct.inference.differences import Marginals
+from tests.core.squares import Square, iterate
 
 #: Seconds that a call of the oracle takes, the limit, and by what it may be exceeded: some calls, and a certificate.
 CALL, LIMIT, MORE = 0.05, 0.3, 0.4
@@ -257,3 +258,31 @@ def test_a_deadline_is_that_of_one_thread() -> None:
         thread.start()
         thread.join()
     assert seen == [np.inf]
+
+
+@pytest.mark.parametrize("round_seconds", [1.3, 2.5])
+def test_a_bound_that_takes_as_long_as_a_round_is_certified_before_another_round_leaves_no_time(
+    round_seconds: float, clock: Clock
+) -> None:
+    """Within a limit of 3 s: begun at the limit, it would not be done in time."""
+
+    class Slow(Square):
+        def primal(self, point: Any) -> float:
+            for _ in range(10):
+                deadline.check()
+                clock.now += 0.9 * round_seconds / 10 if round_seconds < 2 else 0.14
+            return super().primal(point)
+
+    class Rounds:
+        def iterate(self, problem: Square, start: Any = None) -> Any:
+            for k in range(1, 100):
+                for _ in range(10):
+                    deadline.check()
+                    clock.now += round_seconds / 10
+                yield iterate(1 / k, 1 / k)
+
+    found = solve(Slow(), Rounds(), tol=1e-12, time_limit=3.0)
+    assert found.status is Status.TIME_LIMIT
+    assert (found.iterations, found.primal) == ((2, 1.25) if round_seconds < 2 else (1, 2.0))
+    assert found.lower_bound == 2.0 - found.primal
+    assert clock.now <= 3.0 + GRACE_SECONDS

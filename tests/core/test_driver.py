@@ -5,10 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,77 +22,8 @@ from convexstruct.families.generative_margin import ProximalRSD
 from convexstruct.families.projection import BoxProjection
 from convexstruct.rounding import Rounded
 from convexstruct.tolerances import HIGH, LOW
+from tests.core.squares import Endless, Scripted, Square, Told, iterate
 from tests.models.generative_margin.instances import hmm
-
-
-@dataclass(frozen=True)
-class Square:
-    """Minimise x^2 + 1 over x >= 0; a witness y proves the bound 1 - y^2."""
-
-    family: str = "square"
-
-    @property
-    def trivial_value(self) -> float:
-        return 1.0
-
-    def trivial(self) -> tuple[Point, Point]:
-        return {"x": np.asarray(0.0)}, {"y": np.asarray(1.0)}
-
-    def as_point(self, value: Any) -> Point:
-        return {"x": np.asarray(value["x"] if isinstance(value, Mapping) else value, dtype=np.float64)}
-
-    def primal(self, point: Point) -> float:
-        return float(point["x"] ** 2 + 1)
-
-    def dual(self, dual_point: Point) -> float:
-        return float(1 - dual_point["y"] ** 2)
-
-    def repair(self, point: Point) -> Point:
-        return {"x": np.maximum(point["x"], 0.0)}
-
-    def residuals(self, point: Point) -> Mapping[str, float]:
-        return {"x below 0": max(0.0, -float(point["x"]))}
-
-    def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
-        return {}
-
-
-def iterate(x: float, y: float | None = None, **more: Any) -> Iterate:
-    """An honest iterate at x and y."""
-    dual: Callable[[], Point] | None = None if y is None else (lambda: {"y": np.asarray(y)})
-    return Iterate({"x": np.asarray(x)}, dual, x**2 + 1, -math.inf if y is None else 1 - y**2, **more)
-
-
-@dataclass(frozen=True)
-class Scripted:
-    """A solver that yields what it is told; an exception in the list is raised."""
-
-    script: list[Iterate | BaseException]
-    closed: list[bool] = field(default_factory=list)
-
-    def iterate(self, problem: Square, start: Solution | None = None) -> Iterator[Iterate]:
-        try:
-            for item in self.script:
-                if isinstance(item, BaseException):
-                    raise item
-                yield item
-        finally:
-            self.closed.append(True)
-
-
-@dataclass(frozen=True)
-class Endless:
-    """Halves x and y for ever, or keeps them."""
-
-    factor: float = 0.5
-    pause: float = 0.0
-
-    def iterate(self, problem: Square, start: Solution | None = None) -> Iterator[Iterate]:
-        x = 1.0 if start is None else float(start.point["x"])
-        while True:
-            time.sleep(self.pause)
-            yield iterate(x, x)
-            x *= self.factor
 
 
 def test_a_run_ends_when_its_bounds_meet_the_tolerance_and_the_certificate_confirms_it() -> None:
@@ -283,6 +213,24 @@ def test_rounding_larger_than_the_gap_wanted_has_a_status_and_the_problem_may_sa
     assert solve(Coarse(), Scripted([iterate(1e-9, 1e-9)]), tol=1e-2).status is Status.OPTIMAL
 
 
+def test_a_run_that_stopped_at_its_own_gap_goes_on_where_the_certificate_falls_short_by_rounding() -> None:
+    problem = Coarse(allowance=2e-7)
+    near, nearer, nearest = iterate(3e-4, 9.5e-4), iterate(3e-4, 8.8e-4), iterate(0.0, 0.0)
+    for script, rounds, status in (
+        ([near, nearer, nearest, nearest], 3, Status.OPTIMAL),  # 9.9e-7 of its own, then 8.6e-7: the target is 4.98e-7
+        ([near, replace(nearer, done=True), nearest], 2, Status.STALLED),
+        ([replace(near, done=True), nearest], 1, Status.INACCURATE),
+        ([near], 1, Status.STALLED),
+    ):
+        shown: list[str] = []
+        found = solve(problem, Scripted([*script]), progress=Told(shown))
+        assert (found.iterations, found.status) == (rounds, status)
+        assert found.message or found.status is Status.OPTIMAL
+        assert shown == ["round"] * rounds + ["closed"]
+    assert solve(problem, Scripted([near, nearest]), max_iterations=1).status is Status.INACCURATE
+    assert solve(Coarse(), Scripted([near, nearest])).status is Status.ROUNDING
+
+
 def test_rounding_of_the_last_witness_is_told_where_another_one_has_the_best_bound() -> None:
     class Rough(Coarse):
         def dual(self, dual_point: Point) -> Rounded:
@@ -371,22 +319,10 @@ def test_a_solver_with_nothing_left_to_try_has_stalled_and_is_closed() -> None:
 
 
 def test_progress_is_shown_each_round_and_closed_even_after_an_error() -> None:
-    @dataclass
-    class Shown:
-        rounds: list[int] = field(default_factory=list)
-        closed: int = 0
-
-        def update(self, iteration: int, primal: float, lower_bound: float, seconds: float) -> None:
-            self.rounds.append(iteration)
-
-        def close(self) -> None:
-            self.closed += 1
-
-    shown = Shown()
+    shown: list[str] = []
     with pytest.raises(ZeroDivisionError):
-        solve(Square(), Scripted([iterate(0.5, 0.5), iterate(0.4, 0.4), ZeroDivisionError()]), progress=shown)
-    assert shown.rounds == [1, 2]
-    assert shown.closed == 1
+        solve(Square(), Scripted([iterate(0.5, 0.5), iterate(0.4, 0.4), ZeroDivisionError()]), progress=Told(shown))
+    assert shown == ["round", "round", "closed"]
 
 
 def test_a_family_without_a_solver_is_named() -> None:

@@ -67,9 +67,6 @@ TAU_LIFTS = 2.5
 #: The values v of the pieces are sums over the steps, and computed anew from w after so many Newton steps: sums without
 #: end lose their digits; where w has large scores, each product loses some that the sums of small steps keep.
 RENEWED = 30
-#: Bounds shown are those of certificates, which allow for their rounding, where one rounding of a score is at least
-#: this share of the gap: else a point may look best by its rounding alone, and its certificate would fall short.
-ROUNDED = 1e-5
 #: Below this relative gap the point is made longer by this share of the relative gap, if J rises by at most this share
 #: of the gap.
 STRETCH = 1e-3
@@ -139,8 +136,6 @@ class SemismoothNewton:
             *longer, primal = _stretched(step, primal, min(best, primal) - lower, least)
             best = min(best, primal)
             found = shown(longer[0], longer[1], step.now.a, primal, value)
-            if step.rounding() > ROUNDED * (best - lower):
-                found = _certified(given, found)
             upper, bound = min(upper, found.primal), max(bound, found.lower_bound)
             done = patience.ended(upper, bound)
             yield replace(found, done=True, message=given.rounding_reason({}, None)) if done else found
@@ -212,8 +207,8 @@ def _first_step(
             w, b = point["w"].ravel() * unit, point.get("b", b)
         if start.dual_point is not None and np.isfinite(problem.dual(start.dual_point)):
             alpha = np.asarray(start.dual_point["alpha"], dtype=np.float64)
-    a, longest = problem.feasible(alpha) / whole.share, float(problem.row_norms.max())
-    return ProximalStep(whole, w, b, a, whole.values(w, b), np.inf, clock, longest=longest)
+    a = problem.feasible(alpha) / whole.share
+    return ProximalStep(whole, w, b, a, whole.values(w, b), np.inf, clock)
 
 
 def _from_rows(step: ProximalStep, found: Iterate, small: RegularizedRisk) -> float:
@@ -227,14 +222,6 @@ def _from_rows(step: ProximalStep, found: Iterate, small: RegularizedRisk) -> fl
     step.v = whole.offset + whole.lift(step.b) + scores
     step.calls += 1
     return ROWS_TAU * float(np.abs(scores - small.forward(point["w"])).mean())
-
-
-def _certified(problem: RegularizedRisk, found: Iterate) -> Iterate:
-    """``found`` with the bounds that a certificate computes, which allow for their rounding."""
-    dual_point = found.dual_point() if callable(found.dual_point) else found.dual_point
-    assert dual_point is not None
-    primal, lower = problem.primal(found.point).upper, problem.dual(dual_point).lower
-    return replace(found, primal=primal, lower_bound=lower)
 
 
 def _stretched(step: ProximalStep, primal: float, gap: float, least: float) -> tuple[Vector, Vector, float]:

@@ -5,7 +5,6 @@ The maximiser of F at any (w, b) is dual feasible, so that each Newton step give
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,7 +18,6 @@ from convexstruct.families.regularized_risk.solvers.semismooth_newton.direction 
 )
 from convexstruct.families.regularized_risk.solvers.semismooth_newton.line_search import search
 from convexstruct.families.regularized_risk.solvers.semismooth_newton.smoothed_risk import Smoothed, SmoothedRisk
-from convexstruct.rounding import EPS
 
 #: After a proximal step of k Newton steps tau is multiplied by shrink, if k is at most this number, else by
 #: shrink^(EASY_STEPS / k). The narrower tau is, the more Newton steps the next one takes, and the more conjugate
@@ -32,7 +30,7 @@ class ProximalStep:
     """F of the groups of ``risk``, and the point at which it is.
 
     w, b : the point. v (m,) : the values of the pieces there, c + A w + s b. a (m,), tau : the centre and the width.
-    effort : of the Newton steps since the centre was moved last. longest : the length of the longest row of X.
+    effort : of the Newton steps since the centre was moved last.
     now, total : F's derivatives at the point, and A' alpha of the maximiser (`evaluate`).
     calls : products with all of A. since : the Newton steps since v was computed from w.
     """
@@ -45,7 +43,6 @@ class ProximalStep:
     tau: float
     clock: Clock
     effort: Effort = field(default_factory=Effort)
-    longest: float = 0.0
     calls: int = 0
     since: int = 0
     now: Smoothed = field(init=False)
@@ -129,7 +126,3 @@ class ProximalStep:
             self.w, self.b, self.v = self.w + t * s_w, self.b + t * s_b, self.v + t * dv
             self.lift()
         self.since += 1
-
-    def rounding(self) -> float:
-        """One rounding of the largest score."""
-        return EPS * self.longest * math.sqrt(float(self.w @ self.w))
