@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import softmax
 
-from benchmarks.rounding import GOAL
+from benchmarks.exact import GOAL
 from convexstruct import deadline
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import islice
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from benchmarks.exact_structured_svm import Exact
-from benchmarks.rounding import GOAL, count
-from benchmarks.rounding_structured_svm import trials
+from benchmarks.exact import GOAL, exactly
+from benchmarks.exact_labellings import Margin, indicators
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
@@ -25,28 +23,6 @@ from convexstruct.oracles.chain.enclosure import near
 from convexstruct.rounding import TINY, compensated, square, times
 from convexstruct.tolerances import ROUNDING
 from tests.models.structured_svm.instances import INSTANCES, svm
-
-
-def test_no_bound_is_on_the_wrong_side_at_any_scale_of_the_data() -> None:
-    found = count("structured_svm", islice(trials(np.random.default_rng(20)), 200))
-    assert not found.wrong, found.wrong[0]
-    assert found.largest <= GOAL
-
-
-def test_the_features_of_claim_8_bound_nothing_wrong() -> None:
-    """Columns of 1e12 (or 1e8) and 1 at a large C, and a constant feature of 1.7e18."""
-    rng = np.random.default_rng(3)
-    for size in (1e8, 1e12, 1.7e18):
-        for C in (1.0, 1e4):
-            nodes = [np.column_stack((np.full(3, size), rng.normal(size=3))) for _ in range(2)]
-            labels = [[0, 1, 0], [1, 1, 0]]
-            problem = StructuredSVM.read(nodes, labels, 2, C=C)
-            exact = Exact(problem)
-            solution = solve(problem, max_iterations=30)
-            w = solution.point["w"]
-            assert problem.primal({"w": w}).upper >= exact.primal({"w": w})
-            least = min(exact.primal({"w": point}) for point in (w, 0 * w, *(w * (1 + k * 1e-9) for k in (-1, 1))))
-            assert solution.lower_bound <= least
 
 
 def test_what_makes_rounding_large_is_named() -> None:
@@ -70,29 +46,6 @@ def test_what_makes_rounding_large_is_named() -> None:
         assert problem.rounding_reason({}, None).startswith(named)
 
 
-def mixture(problem: StructuredSVM, witness: dict[str, Any]) -> tuple[list[Fraction], Fraction, Fraction]:
-    """(Psi, E) of a mixture of labellings in margin scaling as it stands, and the largest sum of shares."""
-    exact, features = Exact(problem), problem.features
-    assert problem.scaling == "margin"
-    assert not features.associative
-    size, width = features.n_labels, features.n_node_features
-    psi, loss, most = [Fraction(0)] * problem.dimension, Fraction(0), Fraction(0)
-    for i, nodes in enumerate(exact.nodes):
-        shares = [Fraction(share) for share in witness["label_shares"][:, i].tolist()]
-        most = max(most, sum(shares, Fraction(0)))
-        for labels, share in zip(witness["labels"].tolist(), shares):
-            loss += share * exact.ceiling[i] * exact.loss(i, np.array([[labels[v] for v in nodes]]))[0]
-            for y, alpha in ((features.truth.tolist(), share), (labels, -share)):
-                for v in nodes:
-                    for f, value in enumerate(exact.x[v]):
-                        psi[y[v] * width + f] += alpha * exact.ceiling[i] * value
-                for e in exact.edges[i]:
-                    u, v = features.edges[e].tolist()
-                    for k, value in enumerate(exact.z[e]):
-                        psi[size * width + (k * size + y[u]) * size + y[v]] += alpha * exact.ceiling[i] * value
-    return psi, loss, most
-
-
 def test_shares_that_sum_beyond_one_by_rounding_prove_no_more() -> None:
     """The bound is that of shares which sum to 1 exactly: scaling down by a unit or two is part of it."""
     problem = svm(0)
@@ -100,8 +53,11 @@ def test_shares_that_sum_beyond_one_by_rounding_prove_no_more() -> None:
     shares = rng.dirichlet(np.ones(7), size=problem.n_examples).T
     witness = {"labels": rng.integers(3, size=(7, problem.features.n_nodes)), "label_shares": shares}
     found = enclosed(problem, read_witness(problem, witness))
-    psi, loss, most = mixture(problem, witness)
-    assert most <= 1 + found.excess
+    exact, psi, loss = Margin(problem), exactly(np.zeros(problem.dimension)), Fraction(0)
+    for i, alpha in enumerate((exactly(shares) * exact.ceiling).T):
+        rows, losses = exact.rows(i, *indicators(problem.features, i, witness["labels"][:, exact.of[i][0]]))
+        psi, loss = psi - alpha @ rows, loss + alpha @ losses
+    assert exactly(shares).sum(axis=0).max() <= 1 + found.excess
     assert abs(loss - float(found.loss)) <= found.loss.allowance + float(loss) * found.excess
     for each, value, error in zip(psi, found.psi.value.tolist(), found.psi.errors.tolist()):
         assert abs(each - value) <= error
@@ -131,7 +87,7 @@ def test_marginals_of_chains_are_close_to_the_gibbs_marginals_and_belong_to_a_di
 
 def test_sums_by_blocks_and_compensated_sums_are_right_to_a_few_units() -> None:
     x = np.random.default_rng(1).normal(size=100_000) * 10.0 ** np.arange(-8, 8).repeat(6250)
-    exact = sum((fraction * fraction for fraction in map(_fraction, x.tolist())), _fraction(0.0))
+    exact = (exactly(x) ** 2).sum()
     found = square(x)
     assert found.lower <= exact <= found.upper
     assert found.allowance <= 1e-13 * float(exact)
@@ -141,12 +97,6 @@ def test_sums_by_blocks_and_compensated_sums_are_right_to_a_few_units() -> None:
     assert times(1e300, 1e300) == np.inf
     assert times(0.0, np.inf) == 0.0
     assert times(TINY, 0.1) == 0.0
-
-
-def _fraction(value: float) -> Any:
-    from fractions import Fraction
-
-    return Fraction(value)
 
 
 def test_sparse_features_have_the_allowance_of_their_entries_alone() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from benchmarks.rounding_projection import optimum
+from benchmarks.exact_polytopes import optimum
 from convexstruct import deadline
 from convexstruct.arrays import Vector
 from convexstruct.core.certificates import certify
