@@ -22,6 +22,7 @@ from convexstruct.core.certificates import Certificate, certify
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Solution, Status
 from convexstruct.core.trace import Trace
+from convexstruct.families.energy_network import ConvexEnergyNetwork, EnergyInference
 from convexstruct.families.gaussian_process import GaussianProcessSequences
 from convexstruct.families.generative_margin import GenerativeMargin
 from convexstruct.families.log_linear import (
@@ -52,6 +53,8 @@ __all__ = [
     "BoxProjection",
     "Certificate",
     "ConditionalRandomField",
+    "ConvexEnergyNetwork",
+    "EnergyInference",
     "GaussianProcessSequences",
     "GenerativeMargin",
     "HiddenField",

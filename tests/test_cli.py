@@ -59,9 +59,9 @@ def test_list_names_each_system_with_paper_and_equations(run: Run) -> None:
     assert any("generative_margin.primal" in system["formulation"] for system in systems)
     code, out, _ = run("list")
     assert code == 0
-    assert "families: gaussian_process, generative_margin" in out
+    assert "families: energy_network, gaussian_process, generative_margin" in out
     assert len(run("list", "--on", "projection")[1].split("\n\n")) == 3
-    assert "--on is 'svm', wanted one of gaussian_process" in run("list", "--on", "svm")[2]
+    assert "--on is 'svm', wanted one of energy_network" in run("list", "--on", "svm")[2]
 
 
 @pytest.mark.parametrize("columns", [80, 120, None])
@@ -175,7 +175,7 @@ def test_a_solver_that_hangs_is_ended_after_the_limit(run: Run) -> None:
         (("verify", "--answers", "."), "holds no exported case and no answer"),
         (("export", "new", "--conic", "--text"), "--text goes without --conic"),
         (("export", "new", "--scale", "2"), "--scale is 2, wanted --conic with it"),
-        (("list", "--on", "projecton"), "wanted one of 7 names, the nearest projection"),
+        (("list", "--on", "projecton"), "wanted one of 8 names, the nearest projection"),
         (("reproduce", "everything"), "wanted one of"),
         (("reproduce",), "NAME"),
     ],

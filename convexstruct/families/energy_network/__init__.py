@@ -1,0 +1,46 @@
+"""Energy networks (paper 1, SPEN): the convex ones, trained and inferred with a certificate."""
+
+from convexstruct.core.iterate import Solver
+from convexstruct.core.papers import PAPER_1
+from convexstruct.core.registry import Family, System, register
+from convexstruct.families.energy_network.inference import EnergyInference
+from convexstruct.families.energy_network.problem import ConvexEnergyNetwork
+from convexstruct.families.energy_network.solvers.dual_lbfgsb import DualLBFGSB
+from convexstruct.families.energy_network.solvers.projected_newton import ProjectedNewton
+from convexstruct.tolerances import Profile
+
+__all__ = ["FAMILY", "ConvexEnergyNetwork", "DualLBFGSB", "EnergyInference", "ProjectedNewton"]
+
+
+def best(problem: ConvexEnergyNetwork | EnergyInference, wanted: Profile) -> tuple[Solver, str]:
+    """The one solver of each kind of problem."""
+    if isinstance(problem, EnergyInference):
+        return ProjectedNewton(), "Newton steps on the labels that are free, all examples at once"
+    return DualLBFGSB(), "L-BFGS-B on one y an example, in the cube"
+
+
+FAMILY = register(
+    Family(
+        __name__,
+        title="Energy networks",
+        problems=(ConvexEnergyNetwork, EnergyInference),
+        solvers=(DualLBFGSB, ProjectedNewton),
+        best=best,
+        systems=(
+            System(
+                name="convex energy network",
+                paper=PAPER_1,
+                equations="training SPENs, where E is convex in y: ours",
+                formulation=("primal", "dual"),
+                solvers=("DualLBFGSB",),
+            ),
+            System(
+                name="inference in a convex energy network",
+                paper=PAPER_1,
+                equations="the prediction of SPENs, at its limit",
+                formulation=("least_energy",),
+                solvers=("ProjectedNewton",),
+            ),
+        ),
+    )
+)

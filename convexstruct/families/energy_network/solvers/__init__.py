@@ -1,0 +1,1 @@
+"""The family's solvers, one algorithm in each file."""

@@ -1,0 +1,82 @@
+r"""L-BFGS-B on the dual of a convex energy network: N L variables in the cube, one L x L eigendecomposition a step.
+
+D of `problem` has the gradient d_i + U x_i - Q y_i - sum_k v_k softplus'(a_k'y_i + b_k) a_k in y_i at W = W(Y), that of
+the loss-augmented energies; the variables are r = |Y - T|. SciPy's L-BFGS-B runs for a number of steps, which doubles
+from round to round, so that what a new run forgets is little; after each the loss-augmented inference at W(Y), begun at
+Y, gives the upper bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.optimize
+
+from convexstruct import deadline
+from convexstruct.arrays import Matrix, Point, Vector
+from convexstruct.core.iterate import Iterate
+from convexstruct.core.options import at_least, read_options
+from convexstruct.core.solution import Solution
+from convexstruct.families.energy_network.problem import ConvexEnergyNetwork
+from convexstruct.rounding import exact
+
+#: Rounds in a row that L-BFGS-B ends by itself, after which the rest is rounding: the first of them may have ended for
+#: pairs of a region that is left.
+MOST_ENDED = 2
+
+
+@dataclass(frozen=True)
+class DualLBFGSB:
+    """memory : pairs kept. steps : of the first round; each round has twice as many as the one before."""
+
+    memory: int = 10
+    steps: int = 25
+
+    def __post_init__(self) -> None:
+        read_options(self, memory=at_least(1), steps=at_least(1))
+
+    def iterate(self, problem: ConvexEnergyNetwork, start: Solution | None = None) -> Iterator[Iterate]:
+        """Yield W(Y) and r at first, and after each round; ``start`` gives the first r, which is 0 without one."""
+        signs, shape, calls, steps, ended = 1.0 - 2.0 * problem.T, problem.T.shape, 0, self.steps, 0
+        r = np.zeros(shape)
+        if start is not None and start.dual_point is not None and np.isfinite(start.dual_point["r"]).all():
+            r = np.clip(start.dual_point["r"], 0.0, 1.0)
+        # L-BFGS-B's first step has length 1: in this unit of r it is the best step along the slope at r = 0
+        penalty = problem.lam * _square(problem.weights(np.ones(shape)))
+        unit = min(1.0, r.size**1.5 / penalty) if penalty > 0.0 else 1.0
+
+        def negative(scaled: Vector) -> tuple[float, Vector]:
+            nonlocal calls
+            deadline.check()
+            calls += 1
+            here = unit * scaled.reshape(shape)
+            point = problem.weights(here)
+            slope = signs * problem.energy(point).gradient(problem.scores(point), problem.T + signs * here)
+            return 0.5 * problem.lam * _square(point) - float(here.sum()), unit * slope.ravel()
+
+        yield self._shown(problem, r, float(problem.bound(exact(r))), 1)
+        while ended < MOST_ENDED:
+            found = scipy.optimize.minimize(
+                negative, r.ravel() / unit, jac=True, method="L-BFGS-B", bounds=scipy.optimize.Bounds(0.0, 1.0 / unit),
+                options={"maxiter": steps, "maxfun": 20 * steps, "maxcor": self.memory, "ftol": 0.0, "gtol": 0.0},
+            )  # fmt: skip
+            r = np.clip(unit * found.x.reshape(shape), 0.0, 1.0)
+            ended, steps = ended + 1 if found.nit < steps else 0, 2 * steps
+            yield self._shown(problem, r, -float(found.fun), calls, ended == MOST_ENDED)
+
+    def _shown(self, problem: ConvexEnergyNetwork, r: Matrix, bound: float, calls: int, done: bool = False) -> Iterate:
+        """W(Y), or the multiple of it that the largest slope left asks for: where every loss is nearly 0, a loss of
+        that size is more than what a longer W costs."""
+        point, y = problem.weights(r), problem.T + (1.0 - 2.0 * problem.T) * r
+        left = float(((2.0 * problem.T - 1.0) * problem.energy(point).gradient(problem.scores(point), y)).max())
+        tried = [point, {name: (1.0 + min(max(left, 0.0), 1.0)) * each for name, each in point.items()}]
+        value, _, point = min((problem.value(each, problem.worst(each, y)), i, each) for i, each in enumerate(tried))
+        said = "no step raises the dual any further: rounding" if done else ""
+        return Iterate(point, {"r": r}, value, bound, calls, done=done, message=said)
+
+
+def _square(point: Point) -> float:
+    """|W|^2."""
+    return sum(float(np.vdot(each, each)) for each in point.values())

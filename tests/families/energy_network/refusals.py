@@ -1,0 +1,52 @@
+"""What convex energy networks refuse."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from convexstruct.families.energy_network import ConvexEnergyNetwork, EnergyInference
+from tests.refusals import Door
+
+X, LABELS = np.ones((3, 2)), np.array([[0, 1], [1, 1], [0, 0]])
+PROBLEM = ConvexEnergyNetwork(X, LABELS, 1.0)
+ENERGY = EnergyInference(np.ones((3, 2)), np.eye(2))
+
+REFUSALS = (
+    Door(
+        ConvexEnergyNetwork,
+        {"X": X, "labels": LABELS, "lam": 1.0, "hidden": None},
+        [
+            ({"X": np.zeros((0, 2))}, "X is empty, of shape (0, 2)"),
+            ({"X": [[1.0, np.nan]] * 3}, "X contains NaN or infinity"),
+            ({"labels": LABELS[:2]}, "labels has 2 rows, X has 3: wanted one an example"),
+            ({"labels": LABELS + 1}, "wanted a whole number from 0 to 1"),
+            ({"labels": 0.5 * LABELS}, "labels[0, 1] is 0.5, wanted a whole number from 0 to 1"),
+            ({"labels": LABELS[:, 0]}, "labels has shape (3,), wanted (examples, labels)"),
+            ({"lam": 0.0}, "lam is 0.0, wanted a positive number"),
+            ({"hidden": np.ones((2, 2))}, "hidden has shape (2, 2), wanted (units, 3): a weight a label and an offset"),
+            ({"hidden": np.ones((0, 3))}, "hidden is empty"),
+        ],
+    ),
+    Door(
+        EnergyInference,
+        {"scores": np.ones((3, 2)), "Q": np.eye(2), "hidden": None, "v": None},
+        [
+            ({"scores": np.ones(3)}, "scores has shape (3,), wanted (examples, labels)"),
+            ({"Q": np.eye(3)}, "Q has shape (3, 3), wanted (2, 2): one row and one column a label"),
+            ({"Q": -np.eye(2)}, "Q has the eigenvalue -1, wanted a positive semidefinite matrix"),
+            ({"Q": np.triu(np.ones((2, 2)))}, "Q is not symmetric, entries differ by 1"),
+            ({"v": np.ones(2)}, "v and hidden are given one without the other"),
+            ({"hidden": np.ones((1, 3)), "v": [-1.0]}, "v holds -1, wanted numbers of at least 0"),
+            ({"hidden": np.ones((1, 3)), "v": [1.0, 1.0]}, "v has shape (2,), wanted (1,): one a hidden unit"),
+        ],
+    ),
+    Door(
+        PROBLEM.predict,
+        {"point": PROBLEM.trivial()[0], "examples": X},
+        [
+            ({"examples": np.ones((2, 3))}, "examples has shape (2, 3), wanted (examples, 2): features as in training"),
+            ({"point": {"U": np.ones((2, 2)), "Q": np.full((2, 2), np.inf)}}, "point['Q'] contains NaN or infinity"),
+        ],
+    ),
+    Door(ENERGY.predict, {"point": np.ones((3, 2)), "examples": None}, [({"examples": X}, "examples are given")]),
+)

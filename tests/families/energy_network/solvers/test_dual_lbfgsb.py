@@ -1,0 +1,53 @@
+"""L-BFGS-B on the dual: against Clarabel's brackets, where it ends, and what its unit is for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import convexstruct as cs
+from convexstruct.families.energy_network import ConvexEnergyNetwork, DualLBFGSB
+from convexstruct.families.energy_network.solvers import dual_lbfgsb
+from convexstruct.models.energy_network import primal
+from convexstruct.tolerances import HIGH
+from tests.families.energy_network.networks import small
+from tests.reference import optimum
+
+
+@pytest.mark.parametrize("n_units", [0, 3])
+@pytest.mark.parametrize("lam", [0.05, 1.0, 20.0])
+def test_it_meets_the_general_solver_in_its_bracket(lam: float, n_units: int) -> None:
+    problem = small(11, n=7, n_units=n_units, lam=lam)
+    solution, said = cs.solve(problem), optimum(primal(problem))
+    assert solution.status is cs.Status.OPTIMAL
+    slack = HIGH.gap * said.value
+    assert solution.lower_bound - slack <= said.value <= solution.primal + slack
+
+
+def test_separable_inputs_of_any_size_are_told_from_0() -> None:
+    """One example of one label: r = lam / rho^2, and J = r/2, far below one rounding of y = t."""
+    for rho in (1e4, 1e6, 1e8):
+        solution = cs.solve(ConvexEnergyNetwork([[rho]], np.array([[1]]), 1.0))
+        assert solution.lower_bound == pytest.approx(0.5 / rho**2, rel=HIGH.gap)
+
+
+def test_it_ends_where_no_step_raises_the_dual() -> None:
+    solution = cs.solve(small(12), tol=1e-15)
+    assert solution.status in (cs.Status.STALLED, cs.Status.ROUNDING)
+    assert solution.gap <= HIGH.gap
+
+
+def test_the_first_end_is_not_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = small(5, n=12, n_labels=4, n_units=3, lam=1e-4)
+    assert cs.solve(problem).status is cs.Status.OPTIMAL
+    monkeypatch.setattr(dual_lbfgsb, "MOST_ENDED", 1)
+    assert cs.solve(problem).status is cs.Status.STALLED
+
+
+def test_it_goes_on_from_a_solution() -> None:
+    problem = small(13, n=30, n_labels=5)
+    first = cs.solve(problem, DualLBFGSB(steps=5), max_iterations=3)
+    again = cs.solve(problem, start=first)
+    assert again.status is cs.Status.OPTIMAL
+    assert next(DualLBFGSB().iterate(problem, again)).lower_bound == pytest.approx(again.lower_bound, rel=HIGH.gap)
+    assert np.isfinite(first.gap)

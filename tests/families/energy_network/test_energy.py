@@ -1,0 +1,98 @@
+"""The energy on the cube: finite differences, `minimise` against every face, what carries its rounding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+
+from convexstruct.families.energy_network import EnergyInference
+from convexstruct.families.energy_network import energy as module
+from convexstruct.families.energy_network.energy import Energy, minimise, semidefinite, sigmoid, softplus
+from convexstruct.rounding import exact
+from convexstruct.tolerances import DERIVATIVE, ROUNDING
+from tests.families.energy_network.networks import least_energy
+
+
+def drawn(seed: int, n_labels: int, rank: int, n_units: int, size: float = 1.0) -> Energy:
+    rng = np.random.default_rng([8, seed])
+    b = rng.normal(size=(n_labels, rank))
+    v, a, offsets = rng.uniform(size=n_units), rng.normal(size=(n_units, n_labels)), rng.normal(size=n_units)
+    return Energy(size * b @ b.T, size * v, a, offsets)
+
+
+def test_softplus_and_sigmoid_carry_errors_that_hold() -> None:
+    z = np.array([-800.0, -30.0, -1e-9, 0.0, 1e-3, 2.5, 40.0, 800.0])
+    rows: tuple[tuple[Any, Any], ...] = (
+        (softplus, lambda x: mpmath.log1p(mpmath.exp(x))),
+        (sigmoid, lambda x: 1 / (1 + mpmath.exp(-x))),
+    )
+    for of, truth in rows:
+        found = of(exact(z))
+        assert np.allclose(found.value, of(z), rtol=0, atol=0)
+        with mpmath.workdps(50):
+            off = [abs(mpmath.mpf(y) - truth(mpmath.mpf(x))) for x, y in zip(z.tolist(), found.value.tolist())]
+        assert all(o <= e for o, e in zip(off, found.errors.tolist()))
+        assert found.errors.max() <= 1e-12
+
+
+def test_slope_and_curvature_are_those_of_finite_differences() -> None:
+    energy, rng = drawn(0, 4, 2, 3), np.random.default_rng(0)
+    scores, y, way = rng.normal(size=(5, 4)), rng.uniform(size=(5, 4)), rng.normal(size=(5, 4))
+    step = 1e-5
+    ahead, behind = y + step * way, y - step * way
+    slope = (energy.values(scores, ahead) - energy.values(scores, behind)) / (2.0 * step)
+    assert (energy.gradient(scores, y) * way).sum(axis=1) == pytest.approx(slope, rel=DERIVATIVE)
+    bend = (energy.gradient(scores, ahead) - energy.gradient(scores, behind)) / (2.0 * step)
+    assert np.einsum("nij,nj->ni", energy.hessians(y), way) == pytest.approx(bend, rel=DERIVATIVE, abs=DERIVATIVE)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_minimise_finds_the_least_energy_of_every_face(seed: int) -> None:
+    energy, rng = drawn(seed, 4, 4, 0), np.random.default_rng(seed)
+    scores = 2.0 * rng.normal(size=(30, 4))
+    y = minimise(energy, scores)
+    assert energy.values(scores, y) == pytest.approx([least_energy(energy.Q, s) for s in scores], abs=ROUNDING)
+
+
+@pytest.mark.parametrize("size", [1e-8, 1.0, 1e8])
+@pytest.mark.parametrize(
+    ("n_labels", "rank", "n_units"), [(1, 1, 0), (6, 2, 0), (6, 0, 0), (30, 5, 0), (20, 1, 5), (20, 20, 9)]
+)
+def test_minimise_closes_its_gap_whatever_the_rank_of_q(n_labels: int, rank: int, n_units: int, size: float) -> None:
+    energy = drawn(1, n_labels, rank, n_units, size)
+    scores = size * np.random.default_rng(1).normal(size=(50, n_labels))
+    y = minimise(energy, scores)
+    assert ((y >= 0.0) & (y <= 1.0)).all()
+    assert energy.gaps(scores, y).max() <= 1e-12 * size * n_labels
+
+
+@pytest.mark.parametrize("constant", ["MOST_STEPS", "MOST_HALVINGS", "RIDGE", "ARMIJO", "BLOCK_ENTRIES", "ENOUGH"])
+def test_the_minimum_is_the_same_without_this_number_or_its_gap_is_worse(
+    constant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Energies' numbers: fewer steps leave a gap, blocks of one row do not."""
+    energy, scores = drawn(2, 12, 3, 0), np.random.default_rng(2).normal(size=(40, 12))
+    usual = energy.gaps(scores, minimise(energy, scores)).max()
+    other = {"MOST_STEPS": 1, "MOST_HALVINGS": 1, "RIDGE": 1e-3, "ARMIJO": 0.0, "BLOCK_ENTRIES": 1, "ENOUGH": 1e-3}
+    monkeypatch.setattr(module, constant, other[constant])
+    gap = energy.gaps(scores, minimise(energy, scores)).max()
+    assert gap <= 1e-12 if constant in ("ARMIJO", "BLOCK_ENTRIES", "MOST_HALVINGS", "RIDGE") else gap > 10.0 * usual
+
+
+def test_the_semidefinite_part_is_one_and_its_error_holds() -> None:
+    matrix = np.diag([3.0, -2.0, 0.0, 1e-20])
+    found = semidefinite(matrix)
+    assert np.abs(found.value - np.diag([3.0, 0.0, 0.0, 1e-20])).max() <= found.errors.max() <= 1e-14
+
+
+def test_the_bounds_of_inference_hold_where_q_is_semidefinite_only_up_to_rounding() -> None:
+    q = np.array([[1.0, 1.0], [1.0, 1.0 - 1e-10]])  # an eigenvalue of -5e-11
+    problem = EnergyInference(np.array([[0.5, 0.5], [1.0, 1.0]]), q)
+    grid = np.linspace(0.0, 1.0, 101)
+    y = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
+    least = sum((0.5 * (y @ q * y).sum(axis=1) - y @ s).min() for s in problem.scores)
+    assert problem.dual({"Y": np.full((2, 2), 0.5)}).lower <= least
+    assert problem.dual({"Y": minimise(problem.energy, problem.scores)}).lower <= least
