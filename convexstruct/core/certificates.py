@@ -25,7 +25,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -40,7 +40,17 @@ METHODS = ("as_point", "primal", "dual", "repair", "residuals", "dual_residuals"
 
 
 class Problem(Protocol):
-    """The methods that `certify`, `solve` and the verification need of a problem; every family's problems have them."""
+    """The methods that `certify`, `solve` and the verification need of a problem; every family's problems have them.
+
+    Three more are optional:
+
+    * ``examined(point, dual_point)``: (``residuals(point)``, ``primal(point)``, ``dual(dual_point)``) from one pass,
+      where points are large; the last is -inf without a dual point.
+    * ``assumption``, a phrase that begins with "that": what the bounds of a problem of which a part is only declared
+      take for granted.
+    * ``rounding_reason(point, dual_point)``: one sentence that says which part of the data makes the allowances large
+      (a large C, a badly scaled feature) and what to do about it; "" where no cause is found.
+    """
 
     @property
     def family(self) -> str:
@@ -108,35 +118,6 @@ def check_problem(problem: Any) -> None:
         refuse("problem", problem, wanted)
 
 
-@runtime_checkable
-class ExplainsRounding(Protocol):
-    """An optional method of a problem: it gives the reason why the rounding of the problem's sums is large."""
-
-    def rounding_reason(self, point: Point, dual_point: Point | None) -> str:
-        """One sentence that says which part of the data makes the allowances large (a large C, a badly scaled feature)
-        and what to do about it; "" where no cause is found."""
-        ...
-
-
-@runtime_checkable
-class Assumes(Protocol):
-    """An optional attribute of a problem, of which a part is only declared: what its bounds take for granted."""
-
-    @property
-    def assumption(self) -> str:
-        """A phrase that begins with "that"."""
-        ...
-
-
-@runtime_checkable
-class Examines(Protocol):
-    """An optional method of a problem whose points are large: all that a certificate needs, from one pass."""
-
-    def examined(self, point: Point, dual_point: Point | None) -> tuple[Mapping[str, float], float, float]:
-        """(``residuals(point)``, ``primal(point)``, ``dual(dual_point)``), the last -inf without a dual point."""
-        ...
-
-
 def has_nan(point: Point) -> bool:
     """Whether a value is NaN. A sum of squares is NaN only if a term is, and takes half the time of np.isnan."""
     return any(math.isnan(np.vdot(value, value)) for value in point.values())
@@ -183,7 +164,7 @@ class Certificate:
     primal_allowance, dual_allowance : bounds on the rounding of the sums behind each bound, absolute; the bounds above
         include them.
     least : the smallest divisor of the gap, absolute (`least_unit`).
-    assumes : what the upper bound takes for granted where it rests on a user's declaration (`Assumes`), else "".
+    assumes : what the upper bound takes for granted where it rests on a user's declaration (``assumption``), else "".
     """
 
     primal: float
@@ -299,9 +280,9 @@ class _Lower(NamedTuple):
 def _upper(problem: Problem, read: Point, dual_point: Point | None) -> _Upper:
     if has_nan(read):
         return _Upper({"not a number": math.inf})
-    below: float | None = None
-    if isinstance(problem, Examines):
-        found, value, below = problem.examined(read, dual_point)
+    below, examined = None, getattr(problem, "examined", None)
+    if examined is not None:
+        found, value, below = examined(read, dual_point)
     else:
         found, value = problem.residuals(read), problem.primal(read)
     residuals, claimed = dict(found), enclose(value)
@@ -335,7 +316,7 @@ def _bracket(problem: Problem, above: _Upper, below: _Lower, least: float) -> Ce
         primal_allowance=above.primal.allowance,
         dual_allowance=below.bound.allowance,
         least=least,
-        assumes=problem.assumption if isinstance(problem, Assumes) else "",
+        assumes=getattr(problem, "assumption", ""),
     )
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from convexstruct.arrays import Point
-from convexstruct.core.certificates import Certificate, ExplainsRounding, Problem, certify
+from convexstruct.core.certificates import Certificate, Problem, certify
 from convexstruct.core.solution import Status
 from convexstruct.tolerances import Profile, upside_down
 
@@ -35,11 +35,11 @@ def judged(
     if upside_down(certificate.gap):
         found = f"lower bound {certificate.lower_bound:.10g} above the primal value {certificate.primal:.10g}"
         return Status.INACCURATE, f"the certificate is upside down, so it proves nothing: {found}"
-    said = _lost(certificate, wanted)
-    if not said and claimed is None and last is not None and isinstance(problem, ExplainsRounding):
+    said, explain = _lost(certificate, wanted), getattr(problem, "rounding_reason", None)
+    if not said and claimed is None and last is not None and explain is not None:
         said = _lost(certify(problem, point, last() if callable(last) else last, wanted.floor), wanted)
     if said:
-        reason = problem.rounding_reason(point, dual_point) if isinstance(problem, ExplainsRounding) else ""
+        reason = "" if explain is None else explain(point, dual_point)
         return Status.ROUNDING, f"{said}; {reason}" if reason else said
     if claimed is None:
         return Status.STALLED, ""
