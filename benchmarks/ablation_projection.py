@@ -73,7 +73,7 @@ def _cold(
 
 ASCENT = local_polytope.__name__
 MECHANISMS = (
-    Mechanism("start from a sample", patches={f"{projection.__name__}:_Box.likely": lambda *_: 0.0}),
+    Mechanism("start from a sample", patches={f"{projection.__name__}:Box.likely": lambda *_: 0.0}),
     *numbers(projection, SMALLEST_SAMPLE=(1 << 15,), BLOCK=(ALL,), NEWTON_STEPS=(-1,)),
 )
 FAR = (*MECHANISMS, *numbers(projection, MOST_SHIFTS=(0,)))

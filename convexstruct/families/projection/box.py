@@ -30,8 +30,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Point, Vector
-from convexstruct.families.projection.rounding import Data, looked_at, lost, lower_bound, outside, upper_bound
-from convexstruct.oracles.box.projection import EQUALITY_ROUNDING, REACH_ROUNDING, attainable
+from convexstruct.families.projection.rounding import beyond, looked_at, lost, lower_bound, sums, upper_bound
+from convexstruct.oracles.box.projection import EQUALITY_ROUNDING, Box, checked
 from convexstruct.rounding import UNIT, Rounded, total
 from convexstruct.tolerances import HIGH
 from convexstruct.validation.arguments import mapping, number, sentence
@@ -77,26 +77,22 @@ class BoxProjection:
                 f"the bounds of entry {i} are {low:g} and {high:g}, wanted lower <= upper and a number between"
             )
         object.__setattr__(self, "z", number("z", self.z))
-        least, greatest = self._ends
-        slack = self._slack(least, greatest)
-        if not least - slack <= self.z <= greatest + slack:
-            raise ValueError(
-                f"z is {self.z:g}, wanted a value that <s, a> takes inside the bounds: from {least:g} to {greatest:g}"
-            )
+        checked(self.z, self._reach)
+
+    @cached_property
+    def box(self) -> Box:
+        """The data as the search takes them."""
+        return Box.read(self.m, self.lower, self.upper, self.s, self.d)
+
+    @cached_property
+    def _reach(self) -> tuple[float, float]:
+        """The least and greatest <s, a> in the box, up to rounding."""
+        return self.box.attainable()
 
     @cached_property
     def _beyond(self) -> float:
         """A bound on how far z lies outside the values that <s, a> takes."""
-        return outside(self._data, self.z, self._ends, self._slack(*self._ends))
-
-    @cached_property
-    def _ends(self) -> tuple[float, float]:
-        """The least and greatest <s, a> in the box, up to rounding."""
-        return attainable(self.lower, self.upper, self.s, self.n)
-
-    def _slack(self, *ends: float) -> float:
-        """How far z may lie outside of ``ends`` and still be accepted: this much is taken for rounding."""
-        return REACH_ROUNDING * max(1.0, abs(self.z), *(abs(x) for x in ends if np.isfinite(x)))
+        return beyond(self.box, self.z, self._reach)
 
     @classmethod
     def simplex(cls, m: ArrayLike, z: float = 1.0, d: ArrayLike = 1.0) -> BoxProjection:
@@ -147,18 +143,13 @@ class BoxProjection:
             value = mapping("point", value, {"a"})["a"]
         return {"a": real("a", value, (self.n,), finite=False, keep=False)}
 
-    @cached_property
-    def _data(self) -> Data:
-        d = np.float64(self.d) if isinstance(self.d, float) else self.d  # a quotient by 0 is inf then, no exception
-        return Data(self.m, self.lower, self.upper, self.s, d)
-
     def primal(self, point: Point) -> Rounded:
         """1/2 sum d_i^2 (a_i - m_i)^2, with its allowance; infinite where a is outside the box."""
         return self.examined(point, None)[1]
 
     def total(self, a: Vector) -> Rounded:
         """<s, a>."""
-        return total([part.sums(a[cut]).weighted for cut, part in self._data.blocks()])
+        return total([sums(part, a[cut]).weighted for cut, part in self.box.blocks()])
 
     def residuals(self, point: Point) -> Mapping[str, float]:
         """How far a lies outside the bounds, and <s, a> from z; the latter divided by max(1, |z|), and 0 where it is
@@ -169,13 +160,13 @@ class BoxProjection:
     def examined(self, point: Point, dual_point: Point | None) -> tuple[Mapping[str, float], Rounded, Rounded]:
         """(`residuals`, `primal`, `dual`), from one pass over the entries; D is -inf without a dual point."""
         rho = np.nan if dual_point is None else self._read_dual(dual_point)
-        found, lower = looked_at(self._data, point["a"], rho), Rounded(-np.inf)
+        found, lower = looked_at(self.box, point["a"], rho), Rounded(-np.inf)
         if found.least is not None:
             wrong = lost(rho, *self._squares, self.weight_ends)
-            lower = lower_bound(self._data, self.z, rho, found.least, wrong, self._beyond)
+            lower = lower_bound(self.box, self.z, rho, found.least, wrong, self._beyond)
         off = abs(self._missing(found.sums.weighted)) / max(1.0, abs(self.z))
         residuals = {"a below its lower bound": found.below, "a above its upper bound": found.above}
-        return residuals | {"<s, a> off z": off}, upper_bound(self._data, self.z, point["a"], found), lower
+        return residuals | {"<s, a> off z": off}, upper_bound(self.box, self.z, point["a"], found), lower
 
     def _missing(self, total: Rounded) -> float:
         """z - <s, a>; 0 where no profile asks for less, and it is no more than <s, a> itself is rounded by."""
@@ -188,37 +179,37 @@ class BoxProjection:
         (or least) until it is z; where some of these bounds are infinite, move only the entries that have them, along
         s / d^2."""
         a = point["a"].copy() if np.isfinite(point["a"]).all() else np.nan_to_num(point["a"])
-        np.clip(a, self.lower, self.upper, out=a)
+        self.box.clip(a, a)
         for _ in range(2):  # a second, short move corrects the rounding of the first
             total = self.total(a)
             missing = self._missing(total)
             if missing == 0:
                 break
-            end, way = self._ends[missing > 0], np.sign(missing)
+            end, way = self._reach[missing > 0], np.sign(missing)
             room = end - float(total)
             share = min(1.0, max(0.0, missing / room)) if room else 0.0
             along = signs = 0.0
             if np.isinf(end):
-                for _, part in self._data.blocks():
+                for _, part in self.box.blocks():
                     s = np.where(np.isfinite(part.ends(way)), 0.0, part.s)
-                    along += float(np.sum(s * (s / (part.d * part.d))))
+                    along += float(np.sum(s * part.w))
                     signs += float(np.abs(s).sum())
-            for cut, part in self._data.blocks():
+            for cut, part in self.box.blocks():
                 goal = part.ends(way, a[cut])
                 if signs:
-                    s = np.where(np.isfinite(goal), 0.0, part.s)
                     by_weight = 0.0 < along < np.inf  # else s^2 / d^2 underflows or overflows
-                    step = missing / along * (s / (part.d * part.d)) if by_weight else missing / signs * np.sign(s)
+                    step = missing / along * part.w if by_weight else missing / signs * np.sign(part.s)
+                    step = np.where(np.isfinite(goal), 0.0, step)
                 else:
                     step = share * (goal - a[cut])
-                np.clip(a[cut] + step, part.lower, part.upper, out=a[cut])
+                part.clip(a[cut] + step, a[cut])
         return {"a": a}
 
     # -- dual ----------------------------------------------------------------------------------------------------------
 
     def at(self, rho: float) -> Vector:
         """a(rho) = clip(m - rho s / d^2, lower, upper); (n,)."""
-        return self._data.at(rho)
+        return self.box.at(rho)
 
     @np.errstate(all="ignore")
     def dual(self, dual_point: Point) -> Rounded:
@@ -229,13 +220,12 @@ class BoxProjection:
     @np.errstate(all="ignore")
     def _squares(self) -> tuple[float, float]:
         """sum (d_i m_i)^2 and sum (s_i / d_i)^2."""
-        if isinstance(self.d, float):
-            steps = self.n * self.s * self.s if isinstance(self.s, float) else float(self.s @ self.s)
-            return float(self.m @ self.m) * self.d * self.d, steps / self.d / self.d
+        if isinstance(self.d, float) and isinstance(self.s, float):
+            return float(self.m @ self.m) * self.d * self.d, self.n * self.s / self.d * self.s / self.d
         size = reach = 0.0
-        for _, part in self._data.blocks():
-            away, step = part.d * part.m, part.s / part.d
-            size, reach = size + float(away @ away), reach + float(step @ step)
+        for _, part in self.box.blocks():
+            away, steps = part.d * part.m, np.broadcast_to(part.s / part.d, part.m.shape)
+            size, reach = size + float(away @ away), reach + float(steps @ steps)
         return size, reach
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:

@@ -16,14 +16,12 @@ not, or squares may underflow, the Lagrangian is evaluated at an a(rho) that car
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from convexstruct import deadline
 from convexstruct.arrays import Vector
-from convexstruct.oracles.box.projection import BLOCK
+from convexstruct.oracles.box.projection import Box, slack
 from convexstruct.rounding import TINY, UNIT, Rounded, RoundedArray, exact, gamma, maximum, square, summed, total
 
 #: Between these, squares and their products neither underflow nor overflow.
@@ -43,60 +41,29 @@ class Sums(NamedTuple):
         return cls(*(total(list(each)) for each in zip(*parts)))
 
 
-class Data(NamedTuple):
-    """The data of a box: arrays (n,), or one number for all entries."""
+def sums(box: Box, a: Any) -> Sums:
+    """`Sums` at a (n,), an array or one that carries errors."""
+    off = a - box.m if isinstance(box.d, float) and box.d == 1.0 else (a - box.m) * box.d
+    if isinstance(box.s, float):
+        positive = isinstance(a, np.ndarray) and bool(a.min() >= 0.0)
+        return Sums(square(off, operations=2), box.s * summed(a, operations=1, positive=positive))
+    return Sums(square(off, operations=2), summed(box.s * a, len(box.m) * TINY, operations=1))
 
-    m: Vector
-    lower: Any
-    upper: Any
-    s: Any
-    d: Any
 
-    def blocks(self, size: int = BLOCK) -> Iterator[tuple[slice, Data]]:
-        for low in range(0, len(self.m), size):
-            deadline.check()
-            cut = slice(low, low + size)
-            yield cut, Data(self.m[cut], *(x if isinstance(x, float) else x[cut] for x in self[1:]))
+def carried(box: Box, rho: float) -> RoundedArray:
+    """a(rho) with its errors."""
+    found: RoundedArray = -maximum(-maximum(box.m - exact(rho) * box.s / box.d / box.d, box.lower), -exact(box.upper))
+    return found
 
-    @property
-    def unweighted(self) -> bool:
-        return isinstance(self.d, float) and self.d == 1.0
 
-    def at(self, rho: float) -> Vector:
-        """a(rho) = clip(m - rho s / d^2, lower, upper)."""
-        step = np.asarray(rho * (self.s if self.unweighted else self.s / (self.d * self.d)))
-        found = np.subtract(self.m, step, out=step if step.ndim else None)
-        if isinstance(self.lower, float) or isinstance(self.upper, float):  # np.clip is faster with numbers only
-            return np.asarray(np.clip(found, self.lower, self.upper, out=found))
-        return np.asarray(np.minimum(np.maximum(found, self.lower, out=found), self.upper, out=found))
-
-    def carried(self, rho: float) -> RoundedArray:
-        """The same with its errors."""
-        found: RoundedArray = self.m - exact(rho) * self.s / self.d / self.d
-        clipped: RoundedArray = -maximum(-maximum(found, self.lower), -np.asarray(self.upper))
-        return clipped
-
-    def ends(self, direction: float, a: Vector | float = 0.0) -> Vector:
-        """The bounds at which <s, a> is greatest (direction 1) or least (-1); a where s is 0; (n,)."""
-        goal = np.where(np.greater(np.multiply(direction, self.s), 0.0), self.upper, self.lower)
-        return np.broadcast_to(goal if np.all(self.s) else np.where(np.equal(self.s, 0.0), a, goal), self.m.shape)
-
-    def outside(self, a: Vector) -> tuple[float, float]:
-        """The most by which a lies below and above its bounds, 0 inside."""
-        low = a.min() if isinstance(self.lower, float) else a
-        below = float(np.max(self.lower - low, initial=0.0))
-        if isinstance(self.upper, float) and self.upper == math.inf:
-            return below, 0.0
-        high = a.max() if isinstance(self.upper, float) else a
-        return below, float(np.max(high - self.upper, initial=0.0))
-
-    def sums(self, a: Any) -> Sums:
-        """`Sums` at a (n,), an array or one that carries errors."""
-        off = a - self.m if self.unweighted else (a - self.m) * self.d
-        if isinstance(self.s, float):
-            positive = isinstance(a, np.ndarray) and bool(a.min() >= 0.0)
-            return Sums(square(off, operations=2), self.s * summed(a, operations=1, positive=positive))
-        return Sums(square(off, operations=2), summed(self.s * a, len(self.m) * TINY, operations=1))
+def outside(box: Box, a: Vector) -> tuple[float, float]:
+    """The most by which a lies below and above its bounds, 0 inside."""
+    low = a.min() if isinstance(box.lower, float) else a
+    below = float(np.max(box.lower - low, initial=0.0))
+    if isinstance(box.upper, float) and box.upper == math.inf:
+        return below, 0.0
+    high = a.max() if isinstance(box.upper, float) else a
+    return below, float(np.max(high - box.upper, initial=0.0))
 
 
 class Looked(NamedTuple):
@@ -108,36 +75,36 @@ class Looked(NamedTuple):
     least: Sums | None
 
 
-def looked_at(data: Data, a: Vector, rho: float) -> Looked:
+def looked_at(box: Box, a: Vector, rho: float) -> Looked:
     """In most blocks a(rho) is a, so that the same sums serve both; without a finite rho there are none of a(rho)."""
     off, found, least = [], [], []
-    for cut, part in data.blocks():
+    for cut, part in box.blocks():
         some = a[cut]
         own = part.at(rho) if math.isfinite(rho) else None
         same = own is not None and np.array_equal(own, some)
-        off.append((0.0, 0.0) if same else part.outside(some))
-        found.append(part.sums(some))
+        off.append((0.0, 0.0) if same else outside(part, some))
+        found.append(sums(part, some))
         if own is not None:
-            least.append(found[-1] if same else part.sums(own))
+            least.append(found[-1] if same else sums(part, own))
     below, above = np.max(off, axis=0).tolist()  # NaN stays NaN
     return Looked(below, above, Sums.of(found), Sums.of(least) if least else None)
 
 
-def upper_bound(data: Data, z: float, a: Vector, looked: Looked) -> Rounded:
+def upper_bound(box: Box, z: float, a: Vector, looked: Looked) -> Rounded:
     """P; its allowance is infinite where a is outside its bounds."""
     value, rest = 0.5 * looked.sums.squares, looked.sums.weighted - z
     if not (math.isfinite(value) and looked.below == looked.above == 0.0):
         return Rounded(value, math.inf)
-    cost = max(_cost(data, a, rest.upper, -1.0), _cost(data, a, -rest.lower, 1.0))
+    cost = max(_cost(box, a, rest.upper, -1.0), _cost(box, a, -rest.lower, 1.0))
     return Rounded.of(value, value.allowance, cost)
 
 
-def _cost(data: Data, a: Vector, eps: float, direction: float) -> float:
+def _cost(box: Box, a: Vector, eps: float, direction: float) -> float:
     """A bound on the cost of raising <s, a> (direction 1) or lowering it (-1) by at most ``eps``."""
     if eps <= 0.0:
         return 0.0
     cost = 0.0
-    for cut, part in data.blocks(LOOKED_AT):
+    for cut, part in box.blocks(LOOKED_AT):
         some = a[cut]
         way = np.abs(part.ends(direction, some) - some)
         if not way.any():
@@ -151,15 +118,15 @@ def _cost(data: Data, a: Vector, eps: float, direction: float) -> float:
     return cost
 
 
-def lower_bound(data: Data, z: float, rho: float, least: Sums, lost: float, beyond: float) -> Rounded:
+def lower_bound(box: Box, z: float, rho: float, least: Sums, lost: float, beyond: float) -> Rounded:
     """The least value of the Lagrangian at rho.
 
     least : the sums of a(rho). lost : what `lost` says. beyond : a bound on how far z lies outside what <s, a> can be;
     it is read as the nearest such value.
     """
-    for carried in (False, True):
-        if carried:
-            least, lost = Sums.of([part.sums(part.carried(rho)) for _, part in data.blocks()]), 0.0
+    for again in (False, True):
+        if again:
+            least, lost = Sums.of([sums(part, carried(part, rho)) for _, part in box.blocks()]), 0.0
         value = 0.5 * least.squares + rho * (least.weighted - z)
         if math.isfinite(value) and lost <= UNIT * abs(value):
             return Rounded.of(value, value.allowance, lost, abs(rho) * beyond)
@@ -176,11 +143,12 @@ def lost(rho: float, size: float, reach: float, ends: tuple[float, float]) -> fl
     return 2.0 * gamma(6) ** 2 * (size + rho * rho * reach)
 
 
-def outside(data: Data, z: float, ends: tuple[float, float], slack: float) -> float:
-    """A bound on how far z lies outside of ``ends``, sums with an error of at most ``slack``; 0 if inside."""
-    beyond = 0.0
-    for end, sign in zip(ends, (-1.0, 1.0)):
-        if math.isfinite(end) and sign * (z - end) > -slack:
-            off = sign * (z - total([summed(exact(part.ends(sign)) * part.s) for _, part in data.blocks()]))
-            beyond = max(beyond, off.upper if math.isfinite(off) else math.inf)
-    return beyond
+def beyond(box: Box, z: float, reach: tuple[float, float]) -> float:
+    """A bound on how far z lies outside the values that <s, a> takes, of which the ends in ``reach`` are rounded."""
+    most = 0.0
+    for end, sign in zip(reach, (-1.0, 1.0)):
+        if math.isfinite(end) and sign * (z - end) > -slack(z, reach):
+            blocks = [np.broadcast_to(part.ends(sign), part.m.shape) * exact(part.s) for _, part in box.blocks()]
+            off = sign * (z - total([summed(each) for each in blocks]))
+            most = max(most, off.upper if math.isfinite(off) else math.inf)
+    return most

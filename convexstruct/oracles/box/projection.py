@@ -71,7 +71,6 @@ def project_box_equality(
     return project_with_multiplier(m, lower, upper, s, z, d)[0]
 
 
-@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def project_with_multiplier(
     m: ArrayLike,
     lower: ArrayLike,
@@ -87,28 +86,9 @@ def project_with_multiplier(
     search : where Newton's steps start: at the root of a sample's problem ("bracket"), or at the root found by
         "medians" of all breakpoints, as in the paper, or by "sorting" them.
     """
-    box = _Box.read(m, lower, upper, s, d)
     if not np.isfinite(z):
         raise ValueError(f"z is {z}, wanted a finite number")
-    z = float(z)
-    if search == "bracket":
-        start = box.likely(z)
-    else:
-        start = box.search(box.checked(z), root_by_sorting if search == "sorting" else root_by_medians)
-    a = np.empty(len(box.m))
-    rho, off, near = box.newton(z, start, a)
-    if not near:  # z is out of reach: `checked` moves it into reach, or raises
-        rho, off, near = box.newton(box.checked(z), start, a)
-    multiplier = base = rho
-    for _ in range(MOST_SHIFTS if near else 0):
-        if not off or rho == 0.0:
-            break
-        box, other = box._replace(m=box.shifted(rho)), np.empty_like(a)
-        rho, now, _ = box.newton(z, 0.0, other)
-        base += rho
-        if now < off:
-            a, multiplier, off = other, base, now
-    return a, multiplier
+    return Box.read(m, lower, upper, s, d).project(float(z), search)
 
 
 def product_error(x: Tensor | float, y: Tensor | float) -> Tensor:
@@ -120,47 +100,89 @@ def product_error(x: Tensor | float, y: Tensor | float) -> Tensor:
     return np.asarray(np.where(np.isfinite(error), error, 0.0))
 
 
-def attainable(lower: ArrayLike, upper: ArrayLike, s: ArrayLike, n: int) -> tuple[float, float]:
-    """(least, greatest) <s, a> over lower <= a <= upper, a (n,); infinite where a bound in that direction is."""
-    return _Box(np.empty(0), _entries(lower), _entries(upper), _entries(s), 1.0).attainable(n)
+def slack(z: float, reach: tuple[float, float]) -> float:
+    """How far z may lie outside of ``reach``, `Box.attainable`, and still be accepted: this is taken for rounding."""
+    return REACH_ROUNDING * max(1.0, abs(z), *(abs(x) for x in reach if np.isfinite(x)))
 
 
-class _Box(NamedTuple):
-    """The arrays of a problem, or numbers where all entries are equal; w = s / d^2."""
+def checked(z: float, reach: tuple[float, float]) -> float:
+    """z, or the nearest attainable value where z misses it by rounding; ValueError where z misses it by more."""
+    (least, greatest), rounding = reach, slack(z, reach)
+    if not least - rounding <= z <= greatest + rounding:
+        raise ValueError(
+            f"z is {z:g}, wanted a value that <s, a> takes inside the bounds: from {least:g} to {greatest:g}"
+        )
+    return min(max(z, least), greatest)
+
+
+class Box(NamedTuple):
+    """The data of a projection but z: arrays (n,), or one number where all entries are equal; w = s / d^2."""
 
     m: Vector
     lower: Vector | float
     upper: Vector | float
     s: Vector | float
+    d: Vector | float
     w: Vector | float
 
     @classmethod
-    def read(cls, m: ArrayLike, lower: ArrayLike, upper: ArrayLike, s: ArrayLike, d: ArrayLike | None) -> _Box:
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
+    def read(cls, m: ArrayLike, lower: ArrayLike, upper: ArrayLike, s: ArrayLike, d: ArrayLike | None) -> Box:
         values, signs = np.ascontiguousarray(m, dtype=np.float64), _entries(s)
-        w = signs if d is None or np.array_equal(d, 1.0) else signs / np.square(_entries(d))
-        return cls(values, _entries(lower), _entries(upper), signs, w)
+        weights = 1.0 if d is None else _entries(d)
+        w = signs if isinstance(weights, float) and weights == 1.0 else signs / np.square(weights)
+        return cls(values, _entries(lower), _entries(upper), signs, weights, w)
 
-    def part(self, where: slice | Index) -> _Box:
+    def part(self, where: slice | Index) -> Box:
         rest = (x if isinstance(x, float) else x[where] for x in self[1:])
-        return _Box(self.m[where], *rest)
+        return Box(self.m[where], *rest)
 
-    def blocks(self) -> Iterator[tuple[int, _Box]]:
-        for start in range(0, max(len(self.m), 1), BLOCK):
-            yield start, self.part(slice(start, start + BLOCK))
+    def blocks(self, size: int = BLOCK) -> Iterator[tuple[slice, Box]]:
+        for start in range(0, max(len(self.m), 1), size):
+            deadline.check()
+            cut = slice(start, start + size)
+            yield cut, self.part(cut)
+
+    def clip(self, x: Vector, out: Vector) -> Vector:
+        """x (n,) moved inside its bounds, written to ``out``, which may be x."""
+        if isinstance(self.lower, float) or isinstance(self.upper, float):  # np.clip is faster with numbers only
+            return np.clip(x, self.lower, self.upper, out=out)
+        return np.minimum(np.maximum(x, self.lower, out=out), self.upper, out=out)
+
+    def at(self, rho: float) -> Vector:
+        """a(rho) = clip(m - rho w, lower, upper); (n,)."""
+        found = self.m - rho * self.w
+        return self.clip(found, found)
+
+    def ends(self, direction: float, a: Vector | float = 0.0) -> Vector | float:
+        """The bounds at which <s, a> is greatest (direction 1) or least (-1), a where s is 0; (n,), or one for all."""
+        if isinstance(self.s, float):
+            return a if self.s == 0.0 else self.upper if direction * self.s > 0.0 else self.lower
+        goal = np.where(direction * self.s > 0.0, self.upper, self.lower)
+        return goal if self.s.all() else np.where(self.s == 0.0, a, goal)
+
+    def attainable(self) -> tuple[float, float]:
+        """(least, greatest) <s, a> inside the bounds, infinite where a bound in that direction is."""
+        if all(isinstance(x, float) for x in (self.lower, self.upper, self.s)):
+            least, greatest = (len(self.m) * float(self.ends(side) * self.s) for side in (-1.0, 1.0))
+        else:
+            blocks = [part for _, part in self.blocks()]
+            least, greatest = (
+                float(sum(np.sum(np.broadcast_to(part.ends(side) * part.s, part.m.shape)) for part in blocks))
+                for side in (-1.0, 1.0)
+            )
+        return least, greatest
 
     def sums(self, rho: float, a: Vector) -> tuple[float, float, float]:
         """(<s, a>, -phi'(rho), sum |s_i a_i|) of a(rho), which is written to ``a``."""
         total = slope = size = 0.0
         most = min(BLOCK, len(a))
         buffer, flags = np.empty(most), np.empty(most, dtype=bool)
-        for start, (m, lower, upper, s, w) in self.blocks():
-            x, y = buffer[: len(m)], a[start : start + len(m)]
-            np.subtract(m, rho * w if isinstance(w, float) else np.multiply(w, rho, out=x), out=x)
-            if isinstance(lower, float) or isinstance(upper, float):  # np.clip is faster with numbers only
-                np.clip(x, lower, upper, out=y)
-            else:
-                np.minimum(np.maximum(x, lower, out=y), upper, out=y)
-            free, steep = np.equal(x, y, out=flags[: len(m)]), s * w
+        for cut, part in self.blocks():
+            x, y, w, s = buffer[: len(part.m)], a[cut], part.w, part.s
+            np.subtract(part.m, rho * w if isinstance(w, float) else np.multiply(w, rho, out=x), out=x)
+            part.clip(x, y)
+            free, steep = np.equal(x, y, out=flags[: len(x)]), s * w
             slope += steep * np.count_nonzero(free) if isinstance(steep, float) else float(steep @ free)
             terms = y if isinstance(s, float) else np.multiply(s, y, out=x)
             scale = s if isinstance(s, float) else 1.0
@@ -169,6 +191,30 @@ class _Box(NamedTuple):
         return total, slope, size
 
     # -- the root ------------------------------------------------------------------------------------------------------
+
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
+    def project(self, z: float, search: Search = "bracket") -> tuple[Vector, float]:
+        """The projection and the multiplier, as `project_with_multiplier`."""
+        box = self
+        if search == "bracket":
+            start = box.likely(z)
+        else:
+            root = root_by_sorting if search == "sorting" else root_by_medians
+            start = box.search(checked(z, box.attainable()), root)
+        a = np.empty(len(box.m))
+        rho, off, near = box.newton(z, start, a)
+        if not near:  # z is out of reach: `checked` moves it into reach, or raises
+            rho, off, near = box.newton(checked(z, box.attainable()), start, a)
+        multiplier = base = rho
+        for _ in range(MOST_SHIFTS if near else 0):
+            if not off or rho == 0.0:
+                break
+            box, other = box._replace(m=box.shifted(rho)), np.empty_like(a)
+            rho, now, _ = box.newton(z, 0.0, other)
+            base += rho
+            if now < off:
+                a, multiplier, off = other, base, now
+        return a, multiplier
 
     def likely(self, z: float) -> float:
         """The root of phi for a sample of the variables, with z scaled by the share of variables in the sample."""
@@ -238,31 +284,6 @@ class _Box(NamedTuple):
             found += [(start[enters], -steep[enters]), (stop[leaves], steep[leaves])]
         return np.concatenate([t for t, _ in found]), np.concatenate([bend for _, bend in found]), slope
 
-    # -- feasibility ---------------------------------------------------------------------------------------------------
-
-    def attainable(self, n: int) -> tuple[float, float]:
-        """(least, greatest) <s, a> over the box."""
-        bounds = (self.lower, self.upper)
-        if all(isinstance(x, float) for x in (*bounds, self.s)):
-            least, greatest = _ends(self.s, *bounds)
-            return n * float(least), n * float(greatest)
-        least = greatest = 0.0
-        for start in range(0, n, BLOCK):
-            block = self.part(slice(start, start + BLOCK))
-            low, high = _ends(block.s, block.lower, block.upper)
-            count = 1 if np.ndim(low) else min(BLOCK, n - start)
-            least += count * float(np.sum(low))
-            greatest += count * float(np.sum(high))
-        return least, greatest
-
-    def checked(self, z: float) -> float:
-        """z, or the nearest attainable value where z misses it by rounding; ValueError where z misses it by more."""
-        least, greatest = self.attainable(len(self.m))
-        slack = REACH_ROUNDING * max(1.0, abs(z), *(abs(x) for x in (least, greatest) if np.isfinite(x)))
-        if not least - slack <= z <= greatest + slack:
-            raise ValueError(f"z is {z:g}, wanted a value of <s, a> inside the bounds: from {least:g} to {greatest:g}")
-        return min(max(z, least), greatest)
-
 
 def _middle(low: float, high: float) -> float:
     """The double halfway between two in the order of all doubles."""
@@ -270,15 +291,6 @@ def _middle(low: float, high: float) -> float:
     ranks = [int(each) if each >= 0 else -(int(each) + 2**63) for each in ends]  # rising, 0 at 0
     rank = sum(ranks) // 2
     return float(np.copysign(np.array(abs(rank)).view(np.float64), rank))
-
-
-def _ends(s: Any, low: Any, high: Any) -> tuple[Any, Any]:
-    """The least and greatest s a for low <= a <= high, entry by entry; 0 where s is, even if a bound is infinite."""
-    with np.errstate(invalid="ignore"):
-        one, other = s * low, s * high
-    if np.isnan(one).any() or np.isnan(other).any():
-        one, other = np.where(np.equal(s, 0), 0.0, one), np.where(np.equal(s, 0), 0.0, other)
-    return np.minimum(one, other), np.maximum(one, other)
 
 
 def _entries(x: ArrayLike) -> Vector | float:

@@ -14,8 +14,8 @@ import convexstruct as cs
 from convexstruct.arrays import Vector
 from convexstruct.families.projection import rounding
 from convexstruct.families.projection.box import BoxProjection
-from convexstruct.families.projection.rounding import Data
 from convexstruct.families.projection.tables import MarginalProjection
+from convexstruct.oracles.box.projection import Box
 from tests.families.projection.instances import box, tree
 
 
@@ -27,7 +27,7 @@ def test_the_allowance_of_a_weighted_sum_that_cancels_holds_its_error(seed: int,
     s, a = rng.normal(size=1000), np.concatenate((half, -half * (1.0 + 1e-12)))
     s[500:] = s[:500]
     weights = 0.1 if same else s
-    found = Data(a, -np.inf, np.inf, weights, 1.0).sums(a).weighted
+    found = rounding.sums(Box.read(a, -np.inf, np.inf, weights, None), a).weighted
     exact = [Fraction(x) * Fraction(y) for x, y in zip(np.broadcast_to(weights, 1000).tolist(), a.tolist())]
     assert abs(Fraction(float(found)) - sum(exact)) <= Fraction(found.allowance)
     assert found.allowance >= 2.0**-53 * float(sum(map(abs, exact)))
@@ -74,7 +74,7 @@ def test_what_the_lagrangian_loses_to_rounding_is_bounded_without_looking_at_the
 def test_an_a_that_carries_its_errors_holds_the_exact_one(seed: int, size: float) -> None:
     problem = box(seed)
     rho = float(np.random.default_rng(seed).normal() * 10.0**size)
-    found = problem._data.carried(rho)
+    found = rounding.carried(problem.box, rho)
     data = (found.value, found.errors, problem.m, problem.lower, problem.upper, problem.s, problem.d)
     for value, error, m, low, high, s, d in zip(*(np.broadcast_to(x, problem.n) for x in data)):
         best = Fraction(m) - Fraction(rho) * Fraction(s) / Fraction(d) ** 2
@@ -94,7 +94,7 @@ def test_both_bounds_from_one_pass_are_those_of_two(seed: int, same: str) -> Non
     dual_point = {"rho": np.array(rng.normal())}
     a = problem.at(float(dual_point["rho"]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rounding.Data.blocks, "__defaults__", (2,))
+        patch.setattr(Box.blocks, "__defaults__", (2,))
         if same != "its own":
             first = 2 if same == "one block's" else 0
             a[first:] = problem.repair({"a": a + rng.normal(size=problem.n)})["a"][first:]
@@ -124,7 +124,7 @@ def test_an_ordinary_box_is_bounded_in_one_pass_a_bound(monkeypatch: pytest.Monk
     rng = np.random.default_rng(3)
     problem = BoxProjection.simplex(rng.normal(size=100_000))
     solution = cs.solve(problem)
-    monkeypatch.setattr(Data, "carried", lambda *_: pytest.fail("errors were carried through each entry"))
+    monkeypatch.setattr(rounding, "carried", lambda *_: pytest.fail("errors were carried through each entry"))
     monkeypatch.setattr(BoxProjection, "repair", lambda *_: pytest.fail("a sum that is off by rounding was repaired"))
     certificate = cs.certify(problem, solution.point, solution.dual_point)
     assert certificate.infeasibility == 0.0

@@ -10,7 +10,7 @@ from convexstruct.families.projection.box import BoxProjection
 from convexstruct.families.projection.tables import MarginalProjection
 from convexstruct.models import FORMULATIONS, Formulation
 from convexstruct.models.projection.polytopes import agreements, variables
-from convexstruct.oracles.box.projection import attainable
+from convexstruct.oracles.box.projection import Box
 from convexstruct.tolerances import HIGH, MID, ROUNDING
 from tests.oracles.polytope.instances import GRAPHS, enumerated, instance, matrix
 from tests.reference import optimum
@@ -24,7 +24,7 @@ def build(name: str, problem: object) -> Formulation:
 
 def box(seed: int) -> BoxProjection:
     m, lower, upper, s, z, d = instance(np.random.default_rng(seed), 5)
-    least, greatest = attainable(lower, upper, s, 5)
+    least, greatest = Box.read(m, lower, upper, s, None).attainable()
     z = float(np.clip(z, max(least, -5.0) + 0.1, min(greatest, 5.0) - 0.1)) if greatest - least > 0.3 else z
     return BoxProjection(m, lower, upper, s, z, d)
 

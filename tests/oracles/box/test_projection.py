@@ -20,8 +20,8 @@ from convexstruct.families.projection import BoxProjection, BreakpointSearch
 from convexstruct.oracles.box import projection
 from convexstruct.oracles.box.breakpoints import root_by_medians, root_by_sorting
 from convexstruct.oracles.box.projection import (
+    Box,
     Search,
-    attainable,
     project_box_equality,
     project_with_multiplier,
 )
@@ -111,11 +111,11 @@ def test_all_searches_find_one_projection(search: Search, n: int, seed: int) -> 
 def test_what_can_be_reached_counts_no_infinite_bound_where_s_is_0(
     lower: Any, upper: Any, s: Any, expected: tuple[float, float]
 ) -> None:
-    assert attainable(lower, upper, s, 3) == expected
+    assert Box.read(np.zeros(3), lower, upper, s, None).attainable() == expected
 
 
 def test_a_z_out_of_reach_gets_the_range_told() -> None:
-    with pytest.raises(ValueError, match="z is 4, wanted a value of <s, a> inside the bounds: from -1 to 3"):
+    with pytest.raises(ValueError, match="z is 4, wanted a value that <s, a> takes inside the bounds: from -1 to 3"):
         project_box_equality(np.zeros(4), np.zeros(4), np.ones(4), np.array([1.0, 1.0, 1.0, -1.0]), 4.0)
     with pytest.raises(ValueError, match="from 0 to inf"):
         project_box_equality(np.zeros(4), 0.0, np.inf, 1.0, -1.0)
@@ -137,13 +137,13 @@ def test_medians_and_sorting_find_one_root(data: st.DataObject) -> None:
 def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A list to which each pass over variables adds their number."""
     seen: list[int] = []
-    sums = projection._Box.sums
+    sums = projection.Box.sums
 
     def counted(box: Any, rho: float, a: Vector) -> Any:
         seen.append(len(a))
         return sums(box, rho, a)
 
-    monkeypatch.setattr(projection._Box, "sums", counted)
+    monkeypatch.setattr(projection.Box, "sums", counted)
     return seen
 
 
@@ -162,9 +162,9 @@ def test_a_large_instance_takes_few_passes_and_sorts_the_breakpoints_of_a_sample
         m.sort()
     lower, upper = (-rng.random(n), rng.random(n)) if arrays else (0.0, 1.0)
     d = rng.uniform(0.5, 2.0, size=n) if arrays else None
-    breakpoints = projection._Box.breakpoints
+    breakpoints = projection.Box.breakpoints
     monkeypatch.setattr(
-        projection._Box,
+        projection.Box,
         "breakpoints",
         lambda box: breakpoints(box) if len(box.m) < n else pytest.fail("all were sorted"),
     )
@@ -196,7 +196,7 @@ def test_a_start_however_wrong_ends_at_the_root(
 ) -> None:
     m, lower, upper, s, z, d = instance(np.random.default_rng(3), 20_000)
     right, rho = project_with_multiplier(m, lower, upper, s, z, d, "sorting")
-    monkeypatch.setattr(projection._Box, "likely", lambda *_: rho + side * off)
+    monkeypatch.setattr(projection.Box, "likely", lambda *_: rho + side * off)
     passes.clear()
     found, multiplier = project_with_multiplier(m, lower, upper, s, z, d)
     np.testing.assert_allclose(found, right, atol=ROUNDING)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from convexstruct.arrays import Vector
-from convexstruct.oracles.box.projection import attainable
+from convexstruct.oracles.box.projection import Box
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Tables
 from convexstruct.tolerances import ROUNDING
 
@@ -69,6 +69,6 @@ def instance(rng: np.random.Generator, n: int, ties: bool = False) -> tuple[Any,
     lower[rng.random(n) < 0.2], upper[rng.random(n) < 0.2] = -np.inf, np.inf
     s = rng.choice([-1.0, 0.0, 1.0, 2.0], size=n)
     d = np.ones(n) if ties else rng.uniform(0.2, 2.0, size=n)
-    least, greatest = (min(max(x, -6.0), 6.0) for x in attainable(lower, upper, s, n))
+    least, greatest = (min(max(x, -6.0), 6.0) for x in Box.read(m, lower, upper, s, None).attainable())
     z = rng.choice([least, greatest, rng.uniform(least, greatest)])
     return m, lower, upper, s, float(z), d

@@ -13,7 +13,7 @@ import numpy as np
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Solution
 from convexstruct.families.projection.box import BoxProjection
-from convexstruct.oracles.box.projection import Search, project_with_multiplier
+from convexstruct.oracles.box.projection import Box, Search
 from convexstruct.validation.arguments import choice, sentence
 
 #: Weights outside of [LEAST, GREATEST], whose squares may underflow or overflow, are scaled by a power of two. The
@@ -43,7 +43,7 @@ class BreakpointSearch:
         ValueError
             If the largest weight d is more than 2^510 times the least.
         """
-        d, power = problem.d, 0
+        box, power = problem.box, 0
         least, greatest = problem.weight_ends
         if not LEAST <= least <= greatest <= GREATEST:  # 2^k d has the same projection, and 4^k rho
             if least < greatest / SPAN:
@@ -51,9 +51,8 @@ class BreakpointSearch:
                     f"d reaches from {least:g} to {greatest:g}, wanted at most 2^510 = {SPAN:.1e} times as much"
                 )
             power = -int(np.frexp(greatest)[1])
-            d = np.ldexp(d, power)
-        box = problem.m, problem.lower, problem.upper, problem.s, problem.z
-        a, rho = project_with_multiplier(*box, d, self.search)
+            box = Box.read(*box[:4], np.ldexp(box.d, power))
+        a, rho = box.project(problem.z, self.search)
         with np.errstate(all="ignore"):
             rho = float(np.ldexp(rho, -2 * power))
             point, dual_point = {"a": a}, {"rho": np.array(rho)}

@@ -14,7 +14,7 @@ from convexstruct.arrays import Vector
 from convexstruct.families.projection import box, rounding
 from convexstruct.families.projection.box import BoxProjection
 from convexstruct.families.projection.solvers.breakpoint_search import BreakpointSearch
-from convexstruct.oracles.box.projection import Search
+from convexstruct.oracles.box.projection import Box, Search
 from convexstruct.tolerances import HIGH, ROUNDING
 
 SEARCHES: tuple[Search, ...] = ("bracket", "medians", "sorting")
@@ -94,7 +94,7 @@ def test_a_solve_needs_the_memory_of_its_answer_and_little_more(kind: str, array
 def test_a_certificate_looks_once_at_a_feasible_point(monkeypatch: pytest.MonkeyPatch) -> None:
     problem, looks = BoxProjection.simplex(np.array([0.5, 2.0, 3.0])), []
 
-    def counted(data: rounding.Data, a: Vector, rho: float) -> rounding.Looked:
+    def counted(data: Box, a: Vector, rho: float) -> rounding.Looked:
         looks.append(a)
         return rounding.looked_at(data, a, rho)
 
