@@ -212,6 +212,11 @@ def one_energy(kind: str, scale: float) -> Any:
     return cs.ConvexEnergyNetwork(table_of(kind, n, 10), drawn(2, 6 * n).reshape(n, 6), 1.0)
 
 
+def one_unrolled(kind: str, scale: float) -> Any:
+    n = int(4000 * scale)
+    return cs.UnrolledEnergyNetwork(table_of(kind, n, 10), drawn(2, 6 * n).reshape(n, 6), 1.0)
+
+
 def one_inference(kind: str, scale: float) -> Any:
     return cs.EnergyInference(table_of(kind, int(100_000 * scale), 8), np.ones((8, 8)))
 
@@ -221,7 +226,7 @@ EVERY: dict[str, Callable[[str, float], Any]] = {
     made.__name__: made
     for made in (sleeper, chain, wide_grid, relaxed_grid, one_sequence, network, one_conditional, one_hidden,
                  one_markov, field, one_risk, one_box, one_table, one_kernel, one_energy,
-                 one_inference, unlabelled)
+                 one_inference, one_unrolled, unlabelled)
 } | {
     "chain, slack": partial(chain, size=4000, scaling="slack"),
     "no bias": partial(one_risk, bias=False),

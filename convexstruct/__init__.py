@@ -22,7 +22,7 @@ from convexstruct.core.certificates import Certificate, certify
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Solution, Status
 from convexstruct.core.trace import Trace
-from convexstruct.families.energy_network import ConvexEnergyNetwork, EnergyInference
+from convexstruct.families.energy_network import ConvexEnergyNetwork, EnergyInference, UnrolledEnergyNetwork
 from convexstruct.families.gaussian_process import GaussianProcessSequences
 from convexstruct.families.generative_margin import GenerativeMargin
 from convexstruct.families.log_linear import (
@@ -68,6 +68,7 @@ __all__ = [
     "Status",
     "StructuredSVM",
     "Trace",
+    "UnrolledEnergyNetwork",
     "UnsupervisedMargin",
     "certify",
     "check",

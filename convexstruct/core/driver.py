@@ -196,6 +196,8 @@ class _Run:
         self.own, self.done = relative_gap(points.primal, points.lower_bound, trace.least), iterate.done
         if self.own <= self.target:
             return Status.OPTIMAL
+        if iterate.done and iterate.stationary:
+            return Status.STATIONARY
         if iterate.done:
             return Status.STALLED if math.isfinite(points.lower_bound) else Status.UNCERTIFIED
         if self.max_iterations is not None and iteration >= self.max_iterations:
@@ -243,9 +245,10 @@ class _Run:
         if status is Status.UNCERTIFIED and math.isfinite(certificate.lower_bound):
             status = Status.STALLED  # the solver left its values to the certificate, which is judged below
             self.trace.fill_last(certificate.primal, certificate.lower_bound)
-        if status in (Status.OPTIMAL, Status.STALLED):
+        if status in (Status.OPTIMAL, Status.STALLED, Status.STATIONARY):
             claimed = (points.lower_bound, points.primal) if status is Status.OPTIMAL else None
-            status, said = judged(points.problem, *found, points.wanted, claimed, points.last)
+            judgement, said = judged(points.problem, *found, points.wanted, claimed, points.last)
+            status = status if status is Status.STATIONARY and judgement is Status.STALLED else judgement
             message = "; ".join(part for part in (said, message) if part)
         if certificate.assumes:
             message = "; ".join(part for part in (message, f"the upper bound assumes {certificate.assumes}") if part)

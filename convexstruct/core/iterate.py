@@ -25,6 +25,7 @@ class Iterate:
     parts : seconds spent so far by subroutine, if the solver measures them.
     done : the solver has nothing left to try; the driver stops after this iterate.
     message : one sentence for the solution's message, e.g. which branch the solver took.
+    stationary : the last iterate of a problem that is not convex, and its gradient vanishes.
     """
 
     point: Point
@@ -35,6 +36,7 @@ class Iterate:
     parts: Mapping[str, float] = field(default_factory=dict)
     done: bool = False
     message: str = ""
+    stationary: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.point, Mapping):

@@ -1,4 +1,4 @@
-"""Energy networks (paper 1, SPEN): the convex ones, trained and inferred with a certificate."""
+"""Energy networks (paper 1, SPEN): those of the slides, and the convex ones, which have a certificate."""
 
 from convexstruct.core.iterate import Solver
 from convexstruct.core.papers import PAPER_1
@@ -7,15 +7,27 @@ from convexstruct.families.energy_network.inference import EnergyInference
 from convexstruct.families.energy_network.problem import ConvexEnergyNetwork
 from convexstruct.families.energy_network.solvers.dual_lbfgsb import DualLBFGSB
 from convexstruct.families.energy_network.solvers.projected_newton import ProjectedNewton
+from convexstruct.families.energy_network.solvers.unrolled_lbfgs import UnrolledLBFGS
+from convexstruct.families.energy_network.unrolled import UnrolledEnergyNetwork
 from convexstruct.tolerances import Profile
 
-__all__ = ["FAMILY", "ConvexEnergyNetwork", "DualLBFGSB", "EnergyInference", "ProjectedNewton"]
+__all__ = [
+    "FAMILY",
+    "ConvexEnergyNetwork",
+    "DualLBFGSB",
+    "EnergyInference",
+    "ProjectedNewton",
+    "UnrolledEnergyNetwork",
+    "UnrolledLBFGS",
+]
 
 
-def best(problem: ConvexEnergyNetwork | EnergyInference, wanted: Profile) -> tuple[Solver, str]:
+def best(problem: ConvexEnergyNetwork | EnergyInference | UnrolledEnergyNetwork, wanted: Profile) -> tuple[Solver, str]:
     """The one solver of each kind of problem."""
     if isinstance(problem, EnergyInference):
         return ProjectedNewton(), "Newton steps on the labels that are free, all examples at once"
+    if isinstance(problem, UnrolledEnergyNetwork):
+        return UnrolledLBFGS(), "L-BFGS with gradients through all steps: a stationary point"
     return DualLBFGSB(), "L-BFGS-B on one y an example, in the cube"
 
 
@@ -23,8 +35,8 @@ FAMILY = register(
     Family(
         __name__,
         title="Energy networks",
-        problems=(ConvexEnergyNetwork, EnergyInference),
-        solvers=(DualLBFGSB, ProjectedNewton),
+        problems=(ConvexEnergyNetwork, EnergyInference, UnrolledEnergyNetwork),
+        solvers=(DualLBFGSB, ProjectedNewton, UnrolledLBFGS),
         best=best,
         systems=(
             System(
@@ -40,6 +52,13 @@ FAMILY = register(
                 equations="the prediction of SPENs, at its limit",
                 formulation=("least_energy",),
                 solvers=("ProjectedNewton",),
+            ),
+            System(
+                name="structured prediction energy network",
+                paper=PAPER_1,
+                equations="SPEN: prediction, training objective, backpropagation, finite differences",
+                formulation=("local_energy",),
+                solvers=("UnrolledLBFGS",),
             ),
         ),
     )

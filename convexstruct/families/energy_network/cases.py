@@ -8,10 +8,17 @@ import numpy as np
 
 from convexstruct.core.cases import Case, Instance, Make, seeded
 from convexstruct.families.energy_network.inference import EnergyInference
-from convexstruct.families.energy_network.planted import plant_flat, plant_inference, plant_ones, plant_zeros
+from convexstruct.families.energy_network.planted import (
+    plant_flat,
+    plant_inference,
+    plant_ones,
+    plant_shown,
+    plant_zeros,
+)
 from convexstruct.families.energy_network.problem import ConvexEnergyNetwork
 
 TRAINING = "convex energy network"
+STEPS = "structured prediction energy network"
 INFERENCE = "inference in a convex energy network"
 
 
@@ -55,7 +62,7 @@ def larger(seed: int, scale: int = 1) -> Instance:
 
 
 def case(name: str, purpose: str, make: Make, formulation: str, **options: Any) -> Case:
-    system = INFERENCE if formulation == "least_energy" else TRAINING
+    system = {"least_energy": INFERENCE, "local_energy": STEPS}.get(formulation, TRAINING)
     return Case(f"energy-{name}", system, "SPEN", purpose, make, formulation, **options)
 
 
@@ -77,5 +84,8 @@ CASES: tuple[Case, ...] = (
     case("inference-hidden", "the same with a hidden layer", seeded(122, plant_inference, 5, 4, 3, 4), "least_energy"),
     case("inference-flat", "no curvature: the sign of the score", seeded(124, plant_flat, 5, 4), "least_energy"),
     case("inference-low-rank", "Q without an inverse", seeded(125, low_rank, 12, 6, 2, 2), "least_energy"),
+    case("steps-shown", "projected steps: labels that the inputs show, J = 0",
+         seeded(126, plant_shown, 8, 3, "projected"), "local_energy"),
+    case("steps-entropic", "entropic steps, the same", seeded(127, plant_shown, 6, 2, "entropic"), "local_energy"),
     case("larger", "60 examples, 5 labels", larger, "primal", quick=False, open=False),
 )  # fmt: skip

@@ -6,6 +6,9 @@ r"""Convex energy networks whose optimum is known.
   lam = rho^2 tau + N L tau^3 / 2. Then D = N L tau - (N L rho^2 tau^2 + (N L tau^2 / 2)^2) / (2 lam).
 * All t = 1. y_i = (1 - r) 1 has s_Q <= 0, so Q = 0, and the labels fall apart: r = lam / rho^2, D = N L r / 2.
 
+**Steps.** Labels that the inputs show, without a penalty: the local energy -2 y'(2t - 1) alone has
+E(W, t) - E(W, y) + Delta = - |y - t|_1 <= 0 at every y in the cube, so J = 0, which no J is below.
+
 **Inference.** Choose Y and slopes g that vanish off the faces, point outwards at 1 (g <= 0) and inwards at 0 (g >= 0);
 scores = Y Q + sum_k v_k softplus'(...) a_k - g make Y a minimum.
 """
@@ -19,6 +22,7 @@ from convexstruct.core.cases import Instance
 from convexstruct.families.energy_network.energy import Energy
 from convexstruct.families.energy_network.inference import EnergyInference
 from convexstruct.families.energy_network.problem import ConvexEnergyNetwork
+from convexstruct.families.energy_network.unrolled import UnrolledEnergyNetwork
 
 
 def orthogonal(rng: np.random.Generator, n: int, rho: float) -> Matrix:
@@ -46,6 +50,17 @@ def plant_ones(rng: np.random.Generator, n: int, n_labels: int) -> Instance:
     x = orthogonal(rng, n, rho)
     problem = ConvexEnergyNetwork(x, np.ones((n, n_labels), dtype=np.int64), r * rho**2)
     return Instance(problem, 0.5 * n * n_labels * r, problem.weights(np.full((n, n_labels), r)))
+
+
+def plant_shown(rng: np.random.Generator, n: int, n_labels: int, kind: str) -> Instance:
+    """Inputs 2t - 1, in another order of columns, and a column of ones."""
+    labels, order = rng.integers(2, size=(n, n_labels)), rng.permutation(n_labels)
+    x = np.column_stack((2.0 * labels[:, order] - 1.0, np.ones(n)))
+    steps = np.ldexp(rng.integers(1, 4, size=3).astype(np.float64), -3)
+    problem = UnrolledEnergyNetwork(x, labels, 0.0, 3, steps, kind)
+    point = {name: np.zeros(shape) for name, shape in problem.shapes.items()}
+    point["U"][order, np.arange(n_labels)] = 2.0
+    return Instance(problem, 0.0, point)
 
 
 def plant_inference(rng: np.random.Generator, n: int, n_labels: int, n_units: int, rank: int) -> Instance:

@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from convexstruct.core.slips import Slip, altered, moved
 from convexstruct.families.energy_network.inference import EnergyInference
 from convexstruct.families.energy_network.problem import ConvexEnergyNetwork
+from convexstruct.families.energy_network.unrolled import UnrolledEnergyNetwork
 
 
-def slips(problem: ConvexEnergyNetwork | EnergyInference) -> Iterator[Slip]:
+def slips(problem: ConvexEnergyNetwork | EnergyInference | UnrolledEnergyNetwork) -> Iterator[Slip]:
+    if isinstance(problem, UnrolledEnergyNetwork):
+        yield altered("with labels on and off exchanged", problem, labels=1 - problem.labels)
+        return
     if problem.hidden is not None:
         flat = problem.hidden.copy()
         flat[:, -1] = 0.0

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from convexstruct.families.energy_network import ConvexEnergyNetwork, EnergyInference
+from convexstruct.families.energy_network import ConvexEnergyNetwork, EnergyInference, UnrolledEnergyNetwork
 from tests.mutants import ABOVE, TOO_GOOD, Mutant, flattered_value, honest, loosened_bound
 
 
@@ -72,6 +72,12 @@ def minus_scores(problem: EnergyInference) -> Any:
     return honest(replace(problem, scores=-problem.scores)).point
 
 
+def off(problem: UnrolledEnergyNetwork) -> Any:
+    """The local energy with the sign changed."""
+    point = honest(problem).point
+    return {**point, "U": -point["U"], "B": -point["B"]}
+
+
 MUTANTS: tuple[Mutant, ...] = (
     Mutant("wrong_sign", "labels exchanged", wrong_sign, "energy-small", ABOVE, "labels on and off exchanged"),
     Mutant("half_penalty", "lam/4 |W|^2", half_penalty, "energy-hidden", ABOVE, "with half the penalty"),
@@ -84,6 +90,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("vertices", "labels in place of y", vertices, "energy-inference-low-rank", ABOVE),
     Mutant("twice_the_curvature", "y'Qy", twice_the_curvature, "energy-inference-planted", ABOVE, "1/2 of y'Qy"),
     Mutant("minus_scores", "+y'Ux", minus_scores, "energy-inference-hidden", ABOVE, "the scores' sign"),
+    Mutant("off", "+y'Ux", off, "energy-steps-shown", ABOVE, may=True),
     Mutant("loosened_bound", "a bound that is claimed", loosened_bound, "energy-small", TOO_GOOD),
     Mutant("flattered_value", "a value that is claimed", flattered_value, "energy-hidden", TOO_GOOD),
     Mutant("not_a_number", "NaN", not_a_number, "energy-one-label", "NaN"),

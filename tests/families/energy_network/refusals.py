@@ -4,14 +4,38 @@ from __future__ import annotations
 
 import numpy as np
 
-from convexstruct.families.energy_network import ConvexEnergyNetwork, EnergyInference
+from convexstruct.families.energy_network import ConvexEnergyNetwork, EnergyInference, UnrolledEnergyNetwork
 from tests.refusals import Door
 
 X, LABELS = np.ones((3, 2)), np.array([[0, 1], [1, 1], [0, 0]])
 PROBLEM = ConvexEnergyNetwork(X, LABELS, 1.0)
 ENERGY = EnergyInference(np.ones((3, 2)), np.eye(2))
 
+STEPS = UnrolledEnergyNetwork(X, LABELS, 1.0, 2, np.full(9, 1e9), "plain")
+FAR = {name: np.ones(shape) for name, shape in STEPS.shapes.items()}
+
 REFUSALS = (
+    Door(
+        UnrolledEnergyNetwork,
+        {"X": X, "labels": LABELS, "lam": 1.0, "n_units": 3, "steps": [0.5, 0.1], "kind": "plain", "loss": "hamming"},
+        [
+            ({"labels": LABELS[:2]}, "labels has 2 rows, X has 3: wanted one an example"),
+            ({"labels": 2 * LABELS}, "wanted a whole number from 0 to 1"),
+            ({"labels": LABELS - 0.5}, "labels[0, 0] is -0.5, wanted a whole number from 0 to 1"),
+            ({"lam": -1.0}, "lam is -1.0, wanted a number of at least 0"),
+            ({"n_units": 0}, "n_units is 0, wanted a whole number of at least 1"),
+            ({"steps": []}, "steps is empty, of shape (0,), wanted (T,): at least one"),
+            ({"steps": [0.1, -0.1]}, "steps holds -0.1, wanted numbers of at least 0"),
+            ({"kind": "newton"}, "kind is 'newton', wanted one of plain, projected, entropic"),
+            ({"loss": "zero_one"}, "loss is 'zero_one', wanted one of hamming, squared which have a gradient"),
+        ],
+    ),
+    Door(
+        STEPS.predict,
+        {"point": STEPS.trivial()[0]},
+        [({"point": FAR}, "steps[0] is 1e+09, after which y of example 0 is")],
+        names=("steps",),
+    ),
     Door(
         ConvexEnergyNetwork,
         {"X": X, "labels": LABELS, "lam": 1.0, "hidden": None},

@@ -1,0 +1,167 @@
+"""The slides' energy network: gradients by finite differences, the backward pass as printed, steps that diverge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import convexstruct as cs
+from convexstruct.arrays import Point
+from convexstruct.families.energy_network import UnrolledEnergyNetwork
+from convexstruct.families.energy_network.unrolled import KINDS, LOSSES
+from convexstruct.tolerances import DERIVATIVE, ROUNDING
+
+#: Unequal lengths, as the index of eta matters.
+STEPS = np.array([0.1, 0.3, 0.2, 0.4])
+
+
+def drawn(kind: str = "plain", loss: str = "hamming", seed: int = 0, size: float = 0.7) -> tuple[Any, dict[str, Any]]:
+    rng = np.random.default_rng([9, seed])
+    x, labels = rng.normal(size=(6, 3)), rng.integers(2, size=(6, 4))
+    problem = UnrolledEnergyNetwork(x, labels, 0.1, 3, STEPS, kind, loss)
+    return problem, {name: size * rng.normal(size=shape) for name, shape in problem.shapes.items()}
+
+
+def differences(problem: UnrolledEnergyNetwork, point: Point, step: float = 1e-6) -> dict[str, Any]:
+    """dJ/dW by central differences of the whole unrolled loss, entry by entry."""
+    found = {}
+    for name, array in point.items():
+        slopes = np.zeros(array.shape)
+        for at in np.ndindex(array.shape):
+            both = []
+            for sign in (1.0, -1.0):
+                moved = array.copy()
+                moved[at] += sign * step
+                both.append(float(problem.primal({**point, name: moved})))
+            slopes[at] = (both[0] - both[1]) / (2.0 * step)
+        found[name] = slopes
+    return found
+
+
+def apart(one: Point, other: Point) -> float:
+    """The largest difference, relative to the largest entry."""
+    most = max(np.abs(each).max() for each in other.values())
+    return float(max(np.abs(one[name] - other[name]).max() for name in other) / most)
+
+
+def written_out(problem: UnrolledEnergyNetwork, point: Point) -> float:
+    """J from its definition, example by example and step by step."""
+    a, b_, u, b, c = (point[name] for name in ("A", "B", "U", "b", "c"))
+    value = 0.5 * problem.lam * sum(float((each**2).sum()) for each in point.values())
+    for x, t in zip(problem.X, problem.T):
+
+        def energy(y: Any, x: Any = x) -> float:
+            return float(-y @ u @ x + c @ np.log1p(np.exp(a @ y + b)))
+
+        y = 1.0 / (1.0 + np.exp(-b_ @ x))
+        for eta in problem.steps:
+            slope = -u @ x + a.T @ (c / (1.0 + np.exp(-(a @ y + b))))
+            if problem.kind == "entropic":
+                y = 1.0 / (1.0 + (1.0 / y - 1.0) * np.exp(eta * slope))
+            else:
+                y = y - eta * slope
+                y = np.clip(y, 0.0, 1.0) if problem.kind == "projected" else y
+        loss = ((y - t) ** 2).sum() if problem.loss == "squared" else (t + (1.0 - 2.0 * t) * y).sum()
+        value += max(0.0, energy(t) - energy(y) + float(loss))
+    return value
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_j_is_its_definition_and_its_allowance_is_small(kind: str, loss: str) -> None:
+    problem, point = drawn(kind, loss, size=1.5 if kind == "projected" else 0.7)
+    value = problem.primal(point)
+    assert float(value) == pytest.approx(written_out(problem, point), rel=ROUNDING)
+    assert problem.value_and_gradient(point)[0] == pytest.approx(float(value), rel=ROUNDING)
+    assert value.allowance <= ROUNDING * float(value)
+    assert float(problem.dual({})) == 0.0
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_gradient_is_that_of_the_whole_unrolled_loss(kind: str, loss: str) -> None:
+    problem, point = drawn(kind, loss, size=1.5 if kind == "projected" else 0.7)
+    truth = differences(problem, point)
+    assert apart(problem.value_and_gradient(point)[1], truth) <= DERIVATIVE
+    assert apart(problem.value_and_gradient(point, "central")[1], truth) <= DERIVATIVE
+
+
+def test_the_error_of_a_difference_falls_with_r_and_with_its_square_where_it_is_central() -> None:
+    problem, point = drawn()
+    exact = problem.value_and_gradient(point)[1]
+    for products, power in (("forward", 1), ("central", 2)):
+        far, near = (apart(problem.value_and_gradient(point, products, r)[1], exact) for r in (1e-2, 1e-3))
+        assert far / near == pytest.approx(10.0**power, rel=0.1)
+
+
+def backward(problem: UnrolledEnergyNetwork, point: Point, printed: str) -> Point:
+    """The backward pass of plain steps, with one error of the slides, all of them, or none."""
+    scores, found = problem.forward(point, problem.X)
+    y, steps, n_steps = found.y, problem.steps, len(problem.steps)
+    hinge = problem.energies(point, scores, problem.T) - problem.energies(point, scores, y[-1]) + problem.losses(y[-1])
+    active = (hinge > 0.0).astype(float)
+    g = active[:, None] * (1.0 - 2.0 * problem.T - problem.slope(point, scores, y[-1]))
+    total = {name: problem.lam * each for name, each in point.items()}
+
+    def add(more: Point, factor: float) -> None:
+        for name, each in more.items():
+            total[name] = total[name] + factor * each
+
+    add(problem.weighted(point, problem.T, active), 1.0)
+    add(problem.weighted(point, y[-1], active), -1.0)
+    every = printed == "all"
+    for t in range(n_steps - 1, -1, -1):  # the term of y_{t+1}: H_Wy at y_t with dL/dy_{t+1}
+        last = t == n_steps - 1
+        eta = steps[t + 1] if (every or printed == "index") and not last else steps[t]
+        if not (last and (every or printed == "last term")):
+            add(problem.hessian_products(point, scores, y[t], g, "exact", 0.0)[0], -eta)
+        g = g - steps[t] * problem.hessian_products(point, scores, y[t], g, "exact", 0.0)[1]
+    of_start = {"B": (g * y[0] * (1.0 - y[0])).T @ problem.X}
+    add(of_start, -steps[0] if every or printed == "start" else 1.0)
+    return total
+
+
+@pytest.mark.parametrize("printed", ["last term", "index", "start", "all"])
+def test_the_backward_pass_as_printed_is_not_the_gradient(printed: str) -> None:
+    problem, point = drawn()
+    truth = differences(problem, point)
+    assert apart(backward(problem, point, "none"), truth) <= DERIVATIVE
+    assert apart(backward(problem, point, printed), truth) > 1e3 * DERIVATIVE
+
+
+def test_the_mask_of_clipped_entries_is_needed() -> None:
+    problem, point = drawn("projected", size=1.5)
+    held = problem.forward(point, problem.X)[1].held
+    assert any(each is not None and each.any() for each in held)
+    assert apart(backward(problem, point, "none"), differences(problem, point)) > 1e3 * DERIVATIVE
+
+
+def test_the_hinge_may_lie_below_the_loss_where_the_steps_stop_short() -> None:
+    """E(W, y_T) > E(W, t): one small step from a bad start."""
+    problem = UnrolledEnergyNetwork(np.ones((1, 1)), np.array([[1]]), 0.0, 1, np.array([0.01]))
+    point = {name: np.zeros(shape) for name, shape in problem.shapes.items()} | {
+        "U": np.array([[2.0]]), "B": np.array([[-3.0]]),
+    }  # fmt: skip
+    y = problem.relaxed(point)[0, 0]
+    assert y < 0.5
+    assert float(problem.primal(point)) == 0.0 < 1.0 - y
+
+
+def test_steps_that_diverge_have_no_value_and_are_named() -> None:
+    problem, point = drawn(size=4.0)
+    wild = UnrolledEnergyNetwork(problem.X, problem.labels, 0.1, 3, np.array([0.1, 1e7, 0.1]), "plain")
+    assert float(wild.primal(point)) == np.inf
+    assert wild.value_and_gradient(point)[0] == np.inf
+    with pytest.raises(ValueError, match=r"steps\[1\] is 1e\+07, after which y of example \d is .*, wanted shorter"):
+        wild.predict(point)
+    with pytest.raises(ValueError, match=r"steps\[1\]"):
+        cs.solve(wild)
+
+
+def test_t_0_needs_a_step_of_length_0() -> None:
+    """Without steps F alone predicts: one step of length 0 says the same."""
+    problem, point = drawn()
+    still = UnrolledEnergyNetwork(problem.X, problem.labels, 0.1, 3, np.zeros(1))
+    assert still.relaxed(point) == pytest.approx(1.0 / (1.0 + np.exp(-problem.X @ point["B"].T)), rel=ROUNDING)
