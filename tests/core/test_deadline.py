@@ -26,6 +26,7 @@ from convexstruct.families.structured_svm import (
     ColumnGeneration,
     DualCoordinateAscent,
     ExponentiatedGradient,
+    LaRank,
     Mira,
     NSlack,
     OneSlack,
@@ -94,7 +95,7 @@ def hmm() -> GenerativeMargin:
     "solver",
     [
         ColumnGeneration(steps=10_000), BlockFrankWolfe(), DualCoordinateAscent(), ExponentiatedGradient(groups=5),
-        NSlack(), OneSlack(), Subgradient(), Perceptron(passes=10_000), Mira(passes=10_000),
+        LaRank(), NSlack(), OneSlack(), Subgradient(), Perceptron(passes=10_000), Mira(passes=10_000),
     ],
     ids=lambda solver: type(solver).__name__,
 )  # fmt: skip
@@ -130,7 +131,7 @@ def with_oracle(clock: Clock, n: int, seconds: Any) -> tuple[Any, list[int]]:
     return made, calls
 
 
-ASKING = [ColumnGeneration(), NSlack(), OneSlack(), BlockFrankWolfe(block=1), Subgradient()]
+ASKING = [ColumnGeneration(), NSlack(), OneSlack(), BlockFrankWolfe(block=1), LaRank(), Subgradient()]
 
 
 @pytest.mark.parametrize("solver", ASKING, ids=lambda solver: type(solver).__name__)

@@ -10,6 +10,7 @@ from convexstruct.families.structured_svm.solvers.column_generation.column_gener
 from convexstruct.families.structured_svm.solvers.dual_coordinate_ascent import DualCoordinateAscent
 from convexstruct.families.structured_svm.solvers.excessive_gap import ExcessiveGap
 from convexstruct.families.structured_svm.solvers.exponentiated_gradient import ExponentiatedGradient
+from convexstruct.families.structured_svm.solvers.larank import LaRank
 from convexstruct.families.structured_svm.solvers.mira import Mira
 from convexstruct.families.structured_svm.solvers.n_slack import NSlack
 from convexstruct.families.structured_svm.solvers.one_slack import OneSlack
@@ -25,6 +26,7 @@ __all__ = [
     "DualCoordinateAscent",
     "ExcessiveGap",
     "ExponentiatedGradient",
+    "LaRank",
     "Mira",
     "NSlack",
     "OneSlack",
@@ -37,7 +39,7 @@ __all__ = [
 
 
 #: The solvers that need nothing of a problem but the most violated labellings.
-WITH_ANY_ORACLE = (BlockFrankWolfe, NSlack, OneSlack, Subgradient, ColumnGeneration)
+WITH_ANY_ORACLE = (BlockFrankWolfe, LaRank, NSlack, OneSlack, Subgradient, ColumnGeneration)
 
 
 def best(problem: StructuredSVM | OracleSVM, wanted: Profile) -> tuple[Solver, str]:
@@ -61,6 +63,7 @@ FAMILY = register(
             DualCoordinateAscent,
             ExcessiveGap,
             ExponentiatedGradient,
+            LaRank,
             Mira,
             NSlack,
             OneSlack,

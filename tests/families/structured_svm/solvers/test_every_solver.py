@@ -21,6 +21,7 @@ from convexstruct.families.structured_svm import (
     DualCoordinateAscent,
     ExcessiveGap,
     ExponentiatedGradient,
+    LaRank,
     Mira,
     NSlack,
     OneSlack,
@@ -36,7 +37,8 @@ from tests.models.structured_svm.instances import DECOMPOSABLE, INSTANCES, svm
 #: Solvers that end at the optimum, with the rounds that they may take.
 EXACT: list[tuple[Solver, int]] = [
     (ColumnGeneration(), 200), (ColumnGeneration(stages=0), 200), (NSlack(), 200), (NSlack(block=1), 200),
-    (OneSlack(), 1000), (OneSlack(cache=0), 1000), (DualCoordinateAscent(), 200),
+    (OneSlack(), 1000), (OneSlack(cache=0), 1000), (DualCoordinateAscent(), 200), (LaRank(), 1000),
+    (LaRank(old=0, optimise=0), 2000),
 ]  # fmt: skip
 #: Slower ones: rounds, and how far apart their bounds are then, in units of P(0), the gap where they begin.
 SLOW: list[tuple[Solver, int, float]] = [
@@ -51,6 +53,7 @@ REFUSED: list[tuple[type[Any], dict[str, Any]]] = [
     *((ColumnGeneration, options) for options in ({"switch": 0.0}, {"stages": -1}, {"shrink": 1.5}, {"samples": 0.5})),
     *((DualCoordinateAscent, options) for options in ({"sweeps": 0}, {"seed": 0.5})),
     *((ExponentiatedGradient, options) for options in ({"groups": 0}, {"step": 0.0}, {"step": np.nan})),
+    *((LaRank, options) for options in ({"eps": 0.0}, {"old": -1}, {"optimise": 0.5})),
     *((Mira, options) for options in ({"passes": 0}, {"C": 0.0}, {"k": 3}, {"k": 2, "augmented": True})),
     *((NSlack, one) for one in ({"eps": 0.0}, {"eps": np.inf}, {"block": 0}, {"block": 1.5}, {"inner": 1.0})),
     *((OneSlack, options) for options in ({"eps": -1.0}, {"cache": -1}, {"forget": 0})),
