@@ -30,12 +30,10 @@ from convexstruct.inference.hidden_markov import HiddenMarkovModels, Observation
 from convexstruct.junction_trees import junction_tree
 from convexstruct.oracles.chain import (
     chain,
-    enclosure,
-    log_sums,
     long_viterbi,
     pieces,
     probabilities,
-    regrets,
+    terms,
     two_best,
     two_labels,
 )
@@ -74,24 +72,6 @@ def _best(instance: Any) -> tuple[int, float]:
     return 1, math.nan
 
 
-def _entropy(instance: Any) -> tuple[int, float]:
-    laid, node, edge = instance
-    found = enclosure.markov(laid, enclosure.backward(laid, node, edge), edge)
-    return 1, found.entropy_error / found.entropy
-
-
-def _near(instance: Any) -> tuple[int, float]:
-    laid, node, edge = instance
-    return 1, enclosure.near(laid, node, edge, np.ones(laid.n_chains)).relative
-
-
-def _of_one_step(laid: Any, alpha: Matrix, message: Matrix, weights: Any) -> Matrix:
-    """`pairs_of` with a product for each step."""
-    alpha = alpha if weights is None else alpha * weights[laid.chain][:, None]
-    rows = [(int(laid.start[t - 1]), int(laid.start[t]), int(laid.active[t])) for t in range(1, laid.n_steps)]
-    return np.asarray(np.sum([alpha[low : low + n].T @ message[at : at + n] for low, at, n in rows], axis=0))
-
-
 def _some_chains(*sizes: tuple[int, int, int], **options: Any) -> list[Callable[[], Any]]:
     return [partial(_chain, *each, **options) for each in sizes]
 
@@ -102,18 +82,12 @@ SUMS = (
     *numbers(chain, EVENING_SWEEPS=(0, 1)),
     Mechanism("log messages by products", patches={f"{CHAIN}:log_messages": lambda *_: None}),
     Mechanism("rescaled messages", patches={f"{CHAIN}:rescaled": lambda *_: None}),
-    Mechanism(
-        "one product for several steps",
-        patches={f"{each.__name__}:pairs_of": _of_one_step for each in (chain, log_sums)},
-    ),
 )
-FORBIDDEN = numbers(regrets, NEGLIGIBLE=(math.inf,), LEAST_CHAINS=(1,))
+FORBIDDEN = numbers(terms, NEGLIGIBLE=(math.inf,), LEAST_CHAINS=(1,), LEAST_ROWS=(NEVER,))
 BEST = tuple(
     Mechanism(f"BLOCK = {size}", patches={f"{each.__name__}:BLOCK": size for each in (chain, two_best)})
     for size in (NEVER, 1 << 13)
 )
-ENTROPY = numbers(enclosure, WIDEST_RANGE=(-1.0,), ROUNDING=(math.inf,))
-NEAR = numbers(enclosure, DROPPED_GAIN=(-1.0,))
 
 
 # -- hidden Markov models ----------------------------------------------------------------------------------------------
@@ -325,9 +299,6 @@ STUDIES = [
         FORBIDDEN,
     ),
     Study("oracles, best", _some_chains(*SIZES, (3000, 10, 26)), Oracle(_best), 0.0, BEST),
-    Study("oracles, entropy", _some_chains(*SIZES), Oracle(_entropy), 1e-9, ENTROPY),
-    Study("oracles, entropy, sharp", _some_chains(*SIZES, node=1e3), Oracle(_entropy), 1e-9, ENTROPY),
-    Study("oracles, near", _some_chains(*SIZES), Oracle(_near), 1e-9, NEAR),
     *(
         Study(f"oracles, {name}, {kind}", _models(*sizes), Oracle(call, 3), 0.0, mechanisms)
         for name, call, mechanisms in (("EM", _step, STEP), ("decode", _decode, DECODE))

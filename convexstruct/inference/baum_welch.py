@@ -28,8 +28,8 @@ from convexstruct.arrays import Flags, Index, Matrix, Tensor, Vector
 from convexstruct.inference.hidden_markov import Arranged, HiddenMarkovModels, Observations
 from convexstruct.oracles.chain.probabilities import forward_backward
 from convexstruct.oracles.chain.probabilities import pairs as expected_pairs
-from convexstruct.oracles.chain.regrets import regret_messages
 from convexstruct.oracles.chain.sums import ChainSums
+from convexstruct.oracles.chain.terms import sums_by_terms
 from convexstruct.tolerances import POSTERIOR
 from convexstruct.validation.arguments import number, refuse, sentence, sequence, whole
 from convexstruct.validation.arrays import real
@@ -126,7 +126,7 @@ def _seen(data: Arranged, posterior: Tensor, n_symbols: int) -> Tensor:
 def _log_sums(observed: Observations, model: HiddenMarkovModels) -> ChainSums:
     """The same sums of one model in the log domain, where messages vanish; -inf for a sequence of probability 0."""
     edge = np.log(model.transition[0])
-    return regret_messages(observed.chains, model.scores(observed)[0], edge, observed.weights)
+    return sums_by_terms(observed.chains, model.scores(observed)[0], edge, observed.weights)
 
 
 def _in_logs(observed: Observations, model: HiddenMarkovModels) -> tuple[float, Vector, Matrix, Tensor]:

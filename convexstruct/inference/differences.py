@@ -16,25 +16,27 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from convexstruct.arrays import Labels, Matrix, Tensor, Vector
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
-from convexstruct.inference.exact import ChainInference, ForestInference, Inference, TreeInference
-from convexstruct.oracles.chain.enclosure import near
-from convexstruct.oracles.tree import forest as levels
+from convexstruct.inference.exact import ChainInference, Inference, Sums
 from convexstruct.rounding import (
     BLOCK,
     GREATEST,
     TINY,
     UNIT,
+    Rounded,
     RoundedArray,
     adjoint,
     compensated,
     exact,
     gamma,
     magnitudes,
+    summed,
+    total,
 )
 
 
@@ -84,32 +86,33 @@ class Marginals:
             cell = block + first[wrong] * size + second[wrong]
             table += np.bincount(cell, weights=of_edges[wrong], minlength=table.size).reshape(table.shape)
 
-    def add_gibbs(self, oracle: Inference, node: Matrix, edge: Tensor, share: Vector) -> None:
-        """Add the Gibbs distribution of each example at its scores, or one near it; share (N,) : its share."""
+    def add_gibbs(self, oracle: Inference, node: Matrix, edge: Tensor, share: Vector) -> Sums | None:
+        """Add the Gibbs distribution of each example at its scores, or one near it (`Sums`, which are returned); share
+        (N,) : its share. None, and nothing is known, where sums of such scores may overflow."""
         features = self.features
-        if not float(np.abs(node).sum() + features.n_edges * np.abs(edge).max(initial=0.0)) < GREATEST:
-            self.node[:] = np.nan  # sums of such scores may overflow
-            return
-        size = features.n_labels
+        widest = float(np.abs(edge).max(initial=0.0, where=edge > -np.inf))
+        if not float(np.abs(node).sum()) + features.n_edges * widest < GREATEST:
+            self.node[:] = np.nan
+            return None
         if isinstance(oracle, ChainInference):
-            found = near(oracle.layout, node[oracle.layout.packed], edge, share)
-            self.node += found.node[oracle.layout.flat] * share[features.example][:, None]
-            self.add_pairs(found.pairs, share)
-            self.relative = max(self.relative, found.relative)
-            self.absolute += found.absolute
-            return
-        if isinstance(oracle, ForestInference):
-            sums = levels.sum_product(oracle.layout, node, edge)
-            steps = (len(oracle.layout.levels) + 1) * (2 * size + 8)
-            self.add_tables(sums.node, sums.edge, share, gamma(steps))
-            return
-        if not isinstance(oracle, TreeInference):
-            oracle.sums(node, edge, share)  # raises a ValueError: this oracle has no sums
-            return
-        every = np.ascontiguousarray(np.broadcast_to(edge, (features.n_edges, size, size)))
-        tables = oracle.sums(node, every)
-        steps = max(batch.tree.n_cliques * (2 * max(map(math.prod, batch.tree.shapes)) + 8) for batch in oracle.batches)
-        self.add_tables(tables.node, tables.edge, share, gamma(2 * steps))
+            sums = oracle.sums(node, edge, share)
+            self.node += sums.node
+            self.relative = max(self.relative, sums.relative)
+            self.absolute += sums.absolute
+            self.add_pairs(sums.edge[None], share)
+        else:
+            sums = oracle.sums(node, np.broadcast_to(edge, (features.n_edges, *edge.shape[-2:])))
+            self.add_tables(sums.node, sums.edge, share, sums.relative)
+        return sums
+
+    def add(self, other: Marginals) -> None:
+        """Add the parts of another mixture of the same examples."""
+        self.node += other.node
+        self.edge += other.edge
+        self.gained += other.gained
+        self.wholes += other.wholes
+        self.relative = max(self.relative, other.relative)
+        self.absolute += other.absolute
 
     def add_tables(self, node: Matrix, edge: Tensor, share: Vector, relative: float) -> None:
         """Add marginals of every node and every edge, each with a relative error of at most ``relative``."""
@@ -125,7 +128,7 @@ class Marginals:
         else:
             self.edge += weighted
 
-    def add_pairs(self, pairs: list[Matrix] | Tensor, share: Vector) -> None:
+    def add_pairs(self, pairs: Tensor, share: Vector) -> None:
         """Add parts (S, S) of the sum of all edges' marginals, and the weight ``share`` (N,) of the true labels."""
         features = self.features
         if not features.n_edges:
@@ -164,26 +167,49 @@ class Marginals:
     def _edges(self) -> RoundedArray:
         """The part of Psi that belongs to w_edge."""
         features = self.features
-        size, n = features.n_labels, features.n_edges
-        if not n:  # features of edges may have columns all the same
+        if not features.n_edges:  # features of edges may have columns all the same
             return exact(np.zeros(math.prod(features.edge_shape)))
+        size, away = features.n_labels, self.edge_differences()
+        table = away if features.edge_features is None else adjoint(features.edge_features, away)
+        table = table.reshape(-1, size, size)
+        if features.associative:
+            diagonals = (np.diagonal(part, axis1=1, axis2=2) for part in (table.value, table.errors))
+            table = RoundedArray(*diagonals)
+        return table.reshape(-1)
+
+    def edge_differences(self) -> RoundedArray:
+        """`differences` of the edges (Q, S S); of their sum (1, S S) where they share a table."""
+        features = self.features
+        size, n = features.n_labels, features.n_edges
         loose = np.zeros(n) if self.loose is None else self.loose
         if features.shared:
             lost = [self.edge, *(part[None] for part in self.wholes)]
             value = compensated([*self.gained, *(-part for parts in lost for part in parts)], (size, size))
             mass = self.gained.sum(axis=0) + sum(parts.sum(axis=0) for parts in lost)
             error = (self.relative + gamma(BLOCK + 8)) * mass + UNIT * np.abs(value)
-            table = RoundedArray(value, error + self.absolute * n + float(loose.sum()))
-        else:
-            assert features.edge_features is not None
-            (s, t), every = features.truth[features.edges].T, np.arange(n)
-            gain = -self.edge
-            gain[every, s, t] = 0.0
-            gain[every, s, t] = -gain.sum(axis=(1, 2))
-            away = self._uncertain(gain.reshape(n, -1)) + RoundedArray(0.0, loose[:, None])
-            table = adjoint(features.edge_features, away)
-        table = table.reshape(-1, size, size)
-        if features.associative:
-            diagonals = (np.diagonal(part, axis1=1, axis2=2) for part in (table.value, table.errors))
-            table = RoundedArray(*diagonals)
-        return table.reshape(-1)
+            return RoundedArray(value, error + self.absolute * n + float(loose.sum())).reshape(1, -1)
+        (s, t), every = features.truth[features.edges].T, np.arange(n)
+        gain = -self.edge
+        gain[every, s, t] = 0.0
+        gain[every, s, t] = -gain.sum(axis=(1, 2))
+        return self._uncertain(gain.reshape(n, -1)) + RoundedArray(0.0, loose[:, None])
+
+    def gain(self, node: Matrix, edge: Tensor) -> Rounded:
+        """<scores, d>: by how much the truth's scores exceed the mixture's on average, each with its share.
+
+        d sums to 0 over the labels of a node and of an edge, so that scores count from any of them: from the truth's,
+        and where edges share a table from their mean.
+        """
+        features = self.features
+        every = np.arange(features.n_nodes)
+        parts = [(exact(node) - node[every, features.truth][:, None]) * self._uncertain(-self.node)]
+        if features.n_edges:
+            away, scores = self.edge_differences(), np.where(edge > -np.inf, edge, 0.0)
+            if features.shared:
+                mass = self.gained.sum(axis=0)
+                middle: Any = float(np.vdot(mass, scores)) / max(float(mass.sum()), TINY)
+            else:
+                s, t = features.truth[features.edges].T
+                middle = scores[np.arange(features.n_edges), s, t][:, None]
+            parts.append((exact(scores.reshape(away.shape)) - middle) * away)
+        return total([summed(part) for part in parts])

@@ -10,6 +10,7 @@ Scores come as ``node`` (P, S) and ``edge``: (S, S) where all edges share one ta
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -21,9 +22,11 @@ from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.graphs import Chains, chains
 from convexstruct.junction_trees import MOST_CLIQUE_ENTRIES, JunctionTree, junction_tree
 from convexstruct.oracles.chain import chain, two_best
+from convexstruct.oracles.chain.sums import ChainSums
 from convexstruct.oracles.tree import forest as levels
 from convexstruct.oracles.tree import junction_tree as jt
 from convexstruct.oracles.tree.loss_counter import LossTable, by_loss, by_loss_on_tree
+from convexstruct.rounding import TINY, gamma
 
 
 class Best(NamedTuple):
@@ -46,11 +49,17 @@ class Sums(NamedTuple):
 
     log_partition (N,): ln sum_y e^score(y). node (P, S), edge: posteriors weighted by the examples' shares; edge is
     (S, S), summed over the edges, where they share a table, else (Q, S, S).
+    relative, absolute : the posteriors of each node and edge, and their sum over the edges of chains, are those of some
+    distribution whose conditional probabilities are those of e^score up to rounding, with a relative error of at most
+    ``relative`` and an absolute one of ``absolute`` besides. chains : what was summed over chains.
     """
 
     log_partition: Vector
     node: Matrix
     edge: Tensor
+    relative: float
+    absolute: float
+    chains: ChainSums | None = None
 
 
 class Inference(Protocol):
@@ -120,7 +129,8 @@ class ChainInference:
     def sums(self, node: Matrix, edge: Tensor, share: Vector | None = None) -> Sums:
         sums = chain.sum_product(self.layout, node[self.layout.packed], edge, share)
         posterior = sums.node if share is None else sums.node * share[self.layout.chain][:, None]
-        return Sums(sums.log_partition, posterior[self.layout.flat], sums.edge)
+        lost = sums.absolute * (1.0 if share is None else 1.0 + float(share.max()))
+        return Sums(sums.log_partition, posterior[self.layout.flat], sums.edge, sums.relative, lost, sums)
 
     def sample(self, node: Matrix, edge: Tensor, rng: np.random.Generator) -> Labels:
         return chain.sample(self.layout, node[self.layout.packed], edge, rng)[self.layout.flat]
@@ -193,7 +203,8 @@ class TreeInference:
         log_partition = np.empty(self.n_examples)
         posterior = np.empty_like(node)
         pairs = np.zeros((n_labels, n_labels) if edge.ndim == 2 else (self.n_edges, n_labels, n_labels))
-        for batch, sums in zip(self.batches, self.posteriors(node, edge)):
+        for batch in self.batches:
+            sums = jt.sum_product(batch.tree, batch.factors(node, edge), len(batch.examples))
             weight = np.ones(len(batch.examples)) if share is None else share[batch.examples]
             log_partition[batch.examples] = sums.log_partition
             of_nodes, of_edges = batch.marginals(sums)
@@ -202,11 +213,8 @@ class TreeInference:
                 pairs += np.einsum("n,nqst->st", weight, of_edges)
             else:
                 pairs[batch.edges] = of_edges * weight[:, None, None, None]
-        return Sums(log_partition, posterior, pairs)
-
-    def posteriors(self, node: Matrix, edge: Tensor) -> list[jt.TreeSums]:
-        """What summing over the labellings of each batch yields."""
-        return [jt.sum_product(batch.tree, batch.factors(node, edge), len(batch.examples)) for batch in self.batches]
+        steps = max(batch.tree.n_cliques * (2 * max(map(math.prod, batch.tree.shapes)) + 8) for batch in self.batches)
+        return Sums(log_partition, posterior, pairs, gamma(2 * steps + 2), _lost(node, share))
 
     def by_loss(self, node: Matrix, edge: Tensor, steps: Labels) -> LossTable:
         tables = []
@@ -280,10 +288,17 @@ class ForestInference:
         if share is not None:
             posterior *= share[self.features.example][:, None]
             pairs *= share[self.features.edge_example][:, None, None]
-        return Sums(self._by_example(sums.log_partition), posterior, pairs.sum(axis=0) if edge.ndim == 2 else pairs)
+        relative = gamma((len(self.layout.levels) + 1) * (2 * node.shape[1] + 8) + 2)
+        pairs = pairs.sum(axis=0) if edge.ndim == 2 else pairs
+        return Sums(self._by_example(sums.log_partition), posterior, pairs, relative, _lost(node, share))
 
     def sample(self, node: Matrix, edge: Tensor, rng: np.random.Generator) -> Labels:
         return levels.sample(self.layout, node, edge, rng)
+
+
+def _lost(node: Matrix, share: Vector | None) -> float:
+    """A bound on what underflows in a posterior."""
+    return 4 * TINY * len(node) * (1.0 if share is None else 1.0 + float(share.max()))
 
 
 def forest_inference(features: PairwiseFeatures) -> ForestInference:

@@ -53,9 +53,9 @@ class ShardedInference:
 
     def sums(self, node: Matrix, edge: Tensor, share: Vector | None = None) -> Sums:
         found: list[Sums] = self._map("oracle.sums", node, edge, share)
-        log_partition, of_nodes, of_edges = zip(*found)
+        log_partition, of_nodes, of_edges, relative, absolute, _ = zip(*found)
         pairs = np.sum(of_edges, axis=0) if edge.ndim == 2 else np.concatenate(of_edges)
-        return Sums(np.concatenate(log_partition), np.concatenate(of_nodes), pairs)
+        return Sums(np.concatenate(log_partition), np.concatenate(of_nodes), pairs, max(relative), max(absolute))
 
     def sample(self, node: Matrix, edge: Tensor, rng: np.random.Generator) -> Labels:
         return self.whole.sample(node, edge, rng)

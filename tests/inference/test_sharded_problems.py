@@ -118,7 +118,7 @@ def sums_of_svm(problem: Any, w: Any) -> list[Any]:
         for part in problem.oracle.two_best(node, edge):
             listed += [np.isfinite(part.scores), part.scores[np.isfinite(part.scores)]]
         for share in (None, np.linspace(0, 1, problem.n_examples)):
-            listed += [*problem.oracle.sums(node, edge, share)]
+            listed += [*problem.oracle.sums(node, edge, share)[:3]]
         listed.append(problem.oracle.sample(node, edge, np.random.default_rng(4)))
     return listed
 

@@ -34,9 +34,9 @@ t' = K u'. Every finite u' is feasible. For u' = u
 lam u - (z - m) being the gradient of P in the inner product u'Kv: the certified gap is a norm of the gradient.
 
 **Rounding.** Both are evaluated on numbers with their errors. D is computed not for the Gibbs distribution of t' but
-for the Markov chain of the transition probabilities as they were computed (`convexstruct.oracles.chain.enclosure`),
-which is a distribution whatever their rounding errors: its entropy is a sum of positive terms, or of terms whose
-distances from their mean are multiplied by these errors (ln Z - <m, t'> would cancel where t' is large).
+for the Markov chain of the transition probabilities as they were computed (`convexstruct.oracles.chain.sums`), which is
+a distribution whatever their rounding errors. Its entropy is ln Z - <m, t'> less a divergence of the order of their
+squares, so that D = sum_i (ln Z_i - <z_i, t'>) + <z - m, t'> - (z - m)'K(z - m) / (2 lam) less that.
 
 K is taken to be positive semidefinite, as Gram matrices are. If the rounded matrix has an eigenvalue -eps, P is
 unbounded below. The lower bound then holds for P on the set of all u = (z - m) / lam, in which the optimum for a Gram
@@ -61,8 +61,8 @@ from convexstruct.families.gaussian_process.sequences import Sequences, read_lab
 from convexstruct.graphs import Chains, as_sequences, chains
 from convexstruct.inference.shards import Shards, Workers, in_shards
 from convexstruct.oracles.chain.chain import sum_product, viterbi
-from convexstruct.oracles.chain.enclosure import Markov, backward, log_losses, markov
-from convexstruct.rounding import Rounded, RoundedArray, adjoint, dot, exact, joined, summed
+from convexstruct.oracles.chain.sums import ChainSums, less_divergence
+from convexstruct.rounding import Rounded, RoundedArray, adjoint, binned, dot, exact, joined, summed
 from convexstruct.validation.arguments import mapping, number, sized, whole
 from convexstruct.validation.arrays import predictive, real
 
@@ -288,8 +288,7 @@ class GaussianProcessSequences(Unconstrained):
             if not np.isfinite(t.value + t.errors).all():
                 return Rounded(math.inf)
             label, transition = self.split(t)
-            truth = self.labels[self.chains.packed]
-            losses = log_losses(self.chains, label[self.packed_places], transition, truth)
+            losses = self._losses(label[self.packed_places], transition)[0]
             value: Rounded = 0.5 * self.lam * dot(u, t) + summed(losses)
             return value if math.isfinite(value) else Rounded(math.inf)
 
@@ -302,19 +301,25 @@ class GaussianProcessSequences(Unconstrained):
             t = self.multiply(u)
             if not np.isfinite(t).all():
                 return Rounded(-math.inf)
-            label, transition = self.split(t)
-            found = backward(self.chains, label[self.packed_places], transition)
-            gibbs = markov(self.chains, found, transition)
+            label, transition = self.split(exact(t))
+            losses, gibbs = self._losses(label[self.packed_places], transition)
+            losses = less_divergence(losses, self.chains.lengths, self.n_labels)
             apart = self._apart(gibbs)
-            quadratic = 0.5 * dot(apart, self.multiply(apart)) / self.lam
-            value: Rounded = Rounded(gibbs.entropy, gibbs.entropy_error) - quadratic
+            value: Rounded = summed(losses) + dot(t, apart) - 0.5 * dot(apart, self.multiply(apart)) / self.lam
             return value if math.isfinite(value) else Rounded(-math.inf)
 
-    def _apart(self, gibbs: Markov) -> RoundedArray:
+    def _losses(self, node: RoundedArray, edge: RoundedArray) -> tuple[RoundedArray, ChainSums]:
+        """(ln Z_i - <z_i, t> of each sequence, (N,), the sums over its labellings)."""
+        laid = self.chains
+        gibbs = sum_product(laid, node.value, edge.value)
+        apart = gibbs.log_losses(laid, node, edge, self.labels[laid.packed])
+        return binned(apart, laid.chain, laid.n_chains), gibbs
+
+    def _apart(self, gibbs: ChainSums) -> RoundedArray:
         """z - m (n,). Over the labels of an input it sums to 0: the entry of the most probable one is minus the sum of
         the others, which are known to more digits where it is nearly certain."""
         label, transition = self.split(exact(self.truth))
-        node, edge = gibbs.rounded(gibbs.node), gibbs.rounded(gibbs.edge)
+        node, edge = (RoundedArray(x, gibbs.relative * x + gibbs.absolute) for x in (gibbs.node, gibbs.edge))
         mean = adjoint(self.sequences.sums.T, node)
         others = np.arange(self.n_labels) != mean.value.argmax(axis=1)[:, None]
         known = (label - mean) * others

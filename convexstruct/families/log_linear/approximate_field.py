@@ -25,7 +25,6 @@ from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Labels, Point, Vector
 from convexstruct.core.scale import Scale
-from convexstruct.families.log_linear.entropy import allowed_only
 from convexstruct.families.log_linear.penalised import LikelihoodField, largest_scores
 from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.features.counts.counts import example_weights
@@ -151,4 +150,4 @@ def finite_tables(factors: Factors, theta: Vector) -> Vector:
     as belief propagation needs it."""
     flat = np.asarray(factors.design @ theta)
     most = float(np.maximum.reduceat(np.abs(flat), factors.start[:-1]).sum())
-    return allowed_only(flat, factors.forbidden, most)
+    return flat if factors.forbidden is None else np.where(factors.forbidden, -(1400.0 + 8.0 * most), flat)

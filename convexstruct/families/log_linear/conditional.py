@@ -42,7 +42,7 @@ from convexstruct.arrays import OPTIONAL, Flags, Index, Labels, Matrix, Point, T
 from convexstruct.core.mixtures import Mixture, outside_simplex, read_mixture
 from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.basis import Basis, exact_scores, joined, pairwise_parts
-from convexstruct.families.log_linear.entropy import add_gibbs, largest_score, log_losses
+from convexstruct.families.log_linear.entropy import add_gibbs, log_losses
 from convexstruct.families.log_linear.penalised import Penalised
 from convexstruct.families.log_linear.separable import never_falling, never_true, separates
 from convexstruct.features.counts.counts import example_weights
@@ -55,7 +55,7 @@ from convexstruct.inference.exact import ChainInference, Inference, exact_infere
 from convexstruct.inference.prediction import of_one_kind, read_others
 from convexstruct.inference.shards import Shards, Workers, in_shards
 from convexstruct.oracles.chain import chain
-from convexstruct.rounding import GREATEST, TINY, UNIT, Rounded, exact, gamma, summed
+from convexstruct.rounding import GREATEST, TINY, Rounded, exact, gamma, summed, total
 from convexstruct.tolerances import DUAL_ROUNDING
 from convexstruct.validation.arguments import mapping, number
 from convexstruct.validation.arrays import predictive, raw
@@ -278,7 +278,7 @@ class ConditionalRandomField(Penalised):
             # the rounding of every labelling's score, and so of ln Z and of the truth's score
             moved = [float(ceiling @ each) for each in error]
             node, edge = exact_scores(self.basis.parts, theta, *self.scores(theta), moved)
-            apart = log_losses(self.oracle, features, node, edge, self.forbidden)
+            apart = log_losses(self.oracle, features, node, edge)
             value = summed(exact(self.weights) * self.scale.C * apart) + self.penalty.value(theta)
             if not math.isfinite(value):
                 return Rounded(math.inf)
@@ -326,16 +326,13 @@ class ConditionalRandomField(Penalised):
         for theta, share in zip(mixture.gibbs, parts[1] * clear):
             deadline.check()
             if share.any():
-                node, edge = self.scores(theta)
-                if not largest_score(node, edge) * features.n_nodes < GREATEST:
-                    return Rounded(-math.inf), np.zeros(self.dimension), np.zeros(self.dimension)
-                entropies.append(add_gibbs(mixed, self.oracle, node, edge, share, self.forbidden))
+                entropies.append(add_gibbs(mixed, self.oracle, *self.scores(theta), share))
         longest = int(features.lengths.max())
         mixed.relative += gamma(rows + longest + 2 * features.n_labels + 16)
         mixed.absolute += TINY * (rows + 4)
         psi = mixed.psi(mixed.differences())
-        value = math.fsum(map(float, entropies)) if all(map(math.isfinite, entropies)) else -math.inf
-        return Rounded.of(value, *(each.allowance for each in entropies), UNIT * abs(value)), psi.value, psi.errors
+        value = total(entropies) if all(map(math.isfinite, entropies)) else Rounded(-math.inf)
+        return value, psi.value, psi.errors
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """How far the shares are from distributions."""

@@ -40,7 +40,7 @@ from convexstruct import deadline
 from convexstruct.arrays import OPTIONAL, Flags, Index, Labels, Point, Vector
 from convexstruct.families.log_linear.basis import Basis
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
-from convexstruct.families.log_linear.entropy import largest, log_partitions
+from convexstruct.families.log_linear.entropy import log_partitions
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.penalised import Penalised
 from convexstruct.families.log_linear.penalty import Penalty
@@ -48,7 +48,6 @@ from convexstruct.features.graphs.factors import Factors
 from convexstruct.features.graphs.forbidden import forbid, labels_allowed, read_partial
 from convexstruct.features.graphs.score_errors import score_errors
 from convexstruct.graphs import ranges, starts
-from convexstruct.inference.exact import ChainInference, forest_inference
 from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.inference.shards import Shards, Workers, in_shards
 from convexstruct.rounding import GREATEST, Rounded, RoundedArray, exact, gamma, summed
@@ -299,14 +298,10 @@ class HiddenField(Penalised):
         sizes, error_of_scores = score_errors(features, theta)
         if not sizes.sum() < GREATEST:
             return Rounded(math.inf)
-        oracle = forest_inference(features) if isinstance(model.oracle, ChainInference) else model.oracle
         node, edge = model.scores(theta)
-        size = largest(features, node, edge)
-        free, error = log_partitions(oracle, features, node, edge, size)
-        fixed, more = log_partitions(oracle, features, np.where(self.known, node, -np.inf), edge, size)
-        apart = (
-            RoundedArray(free, error) - RoundedArray(fixed, more) + RoundedArray(0.0, 2.0 * error_of_scores.sum(axis=0))
-        )
+        free = log_partitions(model.oracle, features, node, edge)
+        fixed = log_partitions(model.oracle, features, np.where(self.known, node, -np.inf), edge)
+        apart = free - fixed + RoundedArray(0.0, 2.0 * error_of_scores.sum(axis=0))
         return summed(exact(model.weights) * model.scale.C * apart)
 
     def _loss(self, theta: Vector) -> Rounded:

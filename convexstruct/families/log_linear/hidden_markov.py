@@ -33,12 +33,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import OPTIONAL, Flags, Index, Labels, Point, Tensor
-from convexstruct.families.log_linear.entropy import largest, log_partitions
-from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
 from convexstruct.inference.baum_welch import Expected, Pseudocounts, expected, maximised, room_for
-from convexstruct.inference.exact import ForestInference, forest_inference
 from convexstruct.inference.hidden_markov import HiddenMarkovModels, Observations
 from convexstruct.inference.shards import Shards, Workers, in_shards
+from convexstruct.oracles.chain.chain import sum_product
 from convexstruct.rounding import FUNCTION, UNIT, Rounded, RoundedArray, exact, gamma, log, summed
 from convexstruct.validation.arguments import mapping, sentence, whole
 from convexstruct.validation.arrays import flags, predictive, real
@@ -186,30 +184,24 @@ class HiddenMarkov:
 
     # -- bounds --------------------------------------------------------------------------------------------------------
 
-    @cached_property
-    def _forest(self) -> tuple[PairwiseFeatures, ForestInference]:
-        """The sequences as chains of a forest, for sums with a proved error."""
-        lengths = self.observed.chains.lengths
-        nothing = np.zeros((int(lengths.sum()), 1))
-        features = read_pairwise(nothing, [np.zeros(n, dtype=np.int64) for n in lengths], self.n_states)
-        return features, forest_inference(features)
-
     def primal(self, point: Point) -> Rounded:
         """P with its allowance; inf where a sequence, or a probability with a pseudo-count above 0, has probability
         0."""
         if max(self.residuals(point).values()) == math.inf:
             return Rounded(math.inf)
-        models, (features, oracle) = self.models(point), self._forest
-        weights = np.ones(features.n_examples) if self.observed.weights is None else self.observed.weights
+        models, laid = self.models(point), self.observed.chains
+        weights = np.ones(laid.n_chains) if self.observed.weights is None else self.observed.weights
         with np.errstate(all="ignore"):
-            node, edge = models.scores(self.observed)[0][self.observed.chains.flat], np.log(models.transition[0])
+            node, edge = models.scores(self.observed)[0], np.log(models.transition[0])
             reachable = expected(self.observed, models).log_likelihood[0]
             if not np.isfinite(reachable):
                 return Rounded(math.inf)
-            size = largest(features, np.where(np.isfinite(node), node, 0.0), edge)
-            logs, error = log_partitions(oracle, features, node, edge, size)
-            errors = error + (2 * FUNCTION + 4) * UNIT * size
-            value, counted = summed(RoundedArray(logs, errors) * -weights), 0.0
+            scores = [
+                RoundedArray(x, (2 * FUNCTION + 4) * UNIT * np.abs(np.where(np.isfinite(x), x, 0.0)))
+                for x in (node, edge)
+            ]
+            parts = sum_product(laid, node, edge).rounded(*scores)
+            value, counted = summed(parts * -weights[laid.chain]), 0.0
             for count, name in zip(self.prior, TABLES):
                 used = np.reshape(count, self.allowed[name].shape) * self.allowed[name]
                 some = used > 0

@@ -5,7 +5,7 @@ for edges. These are sums and products of nonnegative numbers, and therefore hav
 
 * labellings: alpha is defined as the computed product of shares and C omega, so that only additions round;
 * Gibbs measures: the computed sums over labellings are turned into conditional distributions, each normalised, outwards
-  from a root, or along a chain (`convexstruct.oracles.chain.enclosure`). They define a distribution whatever the
+  from a root, or along a chain (`convexstruct.oracles.chain.sums`). They define a distribution whatever the
   errors of exp and of the messages were, and any distribution gives a lower bound;
 * marginals on forests: in the same way. On the local polytope edges are scaled to agree with their nodes; the remaining
   disagreement is measured, and repairing it moves an edge by at most twice as much (Altschuler, Weed, Rigollet 2017,

@@ -32,8 +32,7 @@ from convexstruct.arrays import Index, Labels, Matrix, Tensor, Vector
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.network import Group, NetworkCounts, _entries
-from convexstruct.oracles.chain.chain import viterbi
-from convexstruct.oracles.chain.enclosure import near
+from convexstruct.oracles.chain.chain import sum_product, viterbi
 from convexstruct.oracles.tree import junction_tree as trees
 from convexstruct.rounding import OUTWARD, TINY, UNIT, Rounded, RoundedArray, binned, exact, gamma, summed, total
 
@@ -202,16 +201,18 @@ def _(features: HMMCounts, theta: Vector, loss_weight: float, weights: Vector) -
     """``base`` has the label of a position at which q has no other, else the true one; so the probabilities of all
     labels, and of pairs of such positions, are exactly those of ``base`` there."""
     chains, s, m, true = features.chains, features.n_states, features.n_symbols, features.states
-    found = near(chains, *features.scores(theta, loss_weight), weights, certain=True)
-    base = np.where(found.known, found.possible.argmax(axis=1), true)
-    free, states = np.flatnonzero(~found.known), np.arange(s)
+    found = sum_product(chains, *features.scores(theta, loss_weight), weights, certain=True)
+    known = (found.node > 0).sum(axis=1) == 1
+    base = np.where(known, found.node.argmax(axis=1), true)
+    free, states = np.flatnonzero(~known), np.arange(s)
     node: Any = _marginals(found.node[free], found.relative, found.absolute)
     node = (node - 1.0 * (states == true[free, None])) * weights[chains.chain[free], None]
+    lost = found.absolute * (1.0 + float(weights.max()))
     first = s + s * s + (np.arange(features.n_channels)[:, None] * s + states)[:, None] * m
     parts = [(at + symbols[free, None], node) for at, symbols in zip(first, features.channels.T)]
     parts.append((states, node[free < chains.n_chains]))
-    parts.append((s + np.arange(s * s), _marginals(found.edge.ravel(), found.relative, found.absolute)))
-    steps = ~(found.known[chains.previous] & found.known[chains.later])
+    parts.append((s + np.arange(s * s), _marginals(found.edge.ravel(), found.relative, lost)))
+    steps = ~(known[chains.previous] & known[chains.later])
     before, after = chains.previous[steps], chains.later[steps]
     parts.append((s + base[before] * s + base[after], exact(-weights[chains.chain[after]])))
     loss = summed(node * features.loss_table[features.loss_row[free]])

@@ -21,13 +21,10 @@ from convexstruct.arrays import Labels, Matrix, Tensor, Vector
 from convexstruct.graphs import Chains
 from convexstruct.oracles.blocks import BLOCK, row_max
 from convexstruct.oracles.chain.log_sums import log_messages, messages
-from convexstruct.oracles.chain.regrets import regret_messages
-from convexstruct.oracles.chain.sums import ChainSums, pairs_of
+from convexstruct.oracles.chain.sums import DROPPED_GAIN, ChainSums, chain_sums, pairs_of, weights_of_pairs
+from convexstruct.oracles.chain.terms import sums_by_terms
 from convexstruct.tolerances import POSTERIOR
 
-#: Rescaled messages drop a label whose entry is below e^-708. The result counts as exact if a dropped label can gain at
-#: most so many nats later (see `rescaled`).
-DROPPED_GAIN = 660.0
 #: Sweeps of `_evened`, which narrows the range of the edge scores: after one alone, sums may still need the slower
 #: recursions.
 EVENING_SWEEPS = 8
@@ -74,26 +71,32 @@ def _unchanged(edge: Tensor, _: slice) -> Tensor:
 
 
 def sum_product(
-    chains: Chains, node: Matrix, edge: Matrix, weights: Vector | None = None, squares: bool = False
+    chains: Chains,
+    node: Matrix,
+    edge: Matrix,
+    weights: Vector | None = None,
+    squares: bool = False,
+    certain: bool = False,
 ) -> ChainSums:
     """Forward-backward: log partition functions, posteriors and expected pairs; with ``squares`` the sums of the
     squared pair posteriors too.
 
-    Uses `rescaled` where that is exact, else `log_messages`, and `regret_messages` where that cannot be used: pairs are
+    Uses `rescaled` where that is exact, else `log_messages`, and `sums_by_terms` where that cannot be used: pairs are
     forbidden, the edge scores range too far, or ``squares`` are wanted. Edge scores that range over at most half of
-    `DROPPED_GAIN` are left as they are: no z is below e^-range, so `rescaled` is exact.
+    `DROPPED_GAIN` are left as they are: no sum is below e^-range, so `rescaled` is exact.
 
     ``weights`` (N,), in the caller's order, multiplies each chain's part of the sums over pairs; the other results are
-    unweighted. ValueError if every labelling of some chain is forbidden.
+    unweighted. ``certain`` leaves out of these sums the pairs of positions at both of which one label alone is
+    possible. ValueError if every labelling of some chain is forbidden.
     """
     allowed = bool(np.isfinite(edge).all())
     even = _evened(chains, node, edge) if allowed and np.ptp(edge) > DROPPED_GAIN / 2 else (node, edge)
-    sums = rescaled(chains, *even, weights, squares)
+    sums = rescaled(chains, *even, weights, squares, certain)
     if sums is None and allowed and not squares:
-        sums = log_messages(chains, *even, weights)
+        sums = log_messages(chains, *even, weights, certain)
     if sums is None:
         with np.errstate(invalid="ignore", divide="ignore"):  # what is not a number is named below, or seen in the sums
-            sums = regret_messages(chains, node, edge, weights, squares)
+            sums = sums_by_terms(chains, node, edge, weights, squares, certain)
     if not np.isfinite(sums.log_partition).all():  # or scores overflow, which the caller sees in the sums
         forbidden = np.flatnonzero(np.isneginf(viterbi(chains, node, edge)[0]))
         if len(forbidden):
@@ -122,22 +125,27 @@ def _evened(chains: Chains, node: Matrix, edge: Matrix) -> tuple[Matrix, Matrix]
 
 
 def rescaled(
-    chains: Chains, node: Matrix, edge: Matrix, weights: Vector | None = None, squares: bool = False
+    chains: Chains,
+    node: Matrix,
+    edge: Matrix,
+    weights: Vector | None = None,
+    squares: bool = False,
+    certain: bool = False,
 ) -> ChainSums | None:
-    """Forward-backward with one matrix product a step and messages rescaled to sum to one.
+    """Backward-forward with one matrix product a step and messages rescaled to sum to one.
 
-    With W = e^edge and e_t = e^node: alpha_t = (alpha_{t-1} W) e_t / z_t, u_t = e_t beta_t / z_t, beta_{t-1} = u_t W';
-    posteriors alpha_t beta_t, expected pairs W * sum_t alpha_{t-1} u_t'.
+    With W = e^edge and e_t = e^node: v_t = e_t z_{t+1} / sum, z_t = W v_t, so that W v_t / z_t are the probabilities of
+    label t given the one before; posteriors mu_t = (mu_{t-1} / z_t) W v_t, expected pairs W * sum_t (mu_{t-1} / z_t)
+    v_t'.
 
-    Returns None where it might not be exact. A label is lost where e_t or alpha_t is below e^-708: its alpha is then at
-    most e^-708 / min(1, z). Any two labels can be followed by the same labels, so the best completions of two labels
-    differ by at most the range of the edge scores. So the lost labels do not count if range(edge) - ln min(1, z) stays
-    below `DROPPED_GAIN`.
+    Returns None where it might not be exact. A label is lost where e_t or v_t is below e^-708: its v is then at most
+    e^-708 / min(1, sum). Any two labels can come after the same labels, so the best beginnings of two labels differ by
+    at most the range of the edge scores. So the lost labels do not count if range(edge) - ln min(1, sum) stays below
+    `DROPPED_GAIN`: together they have at most S^2 e^(`DROPPED_GAIN` - 708) of the probability of a position.
 
-    Where pairs are forbidden, two labels can have different successors, and no label may be lost. None is if the
-    smallest positive entries of alpha, W and e_t, multiplied, are at least e^-`DROPPED_GAIN`: then no term of alpha W
-    e_t underflows, and alpha is 0 only at labels that no allowed labelling has. Where alpha is not, no pair's posterior
-    alpha W u exceeds 1, so that u does not overflow.
+    Where pairs are forbidden, two labels can have different predecessors, and no label may be lost. None is if the
+    smallest positive entries of v, W and e_t, multiplied, are at least e^-`DROPPED_GAIN`: then no term of W v e_t
+    underflows, and v is 0 only at labels that no allowed labelling has.
     """
     allowed = edge > -np.inf
     shift = float(edge.max()) if allowed.any() else 0.0  # chains of one position need no pair
@@ -147,57 +155,54 @@ def rescaled(
         return None
     least_total = np.exp(spread - DROPPED_GAIN)
     top = row_max(node)
-    ones = np.ones(len(edge))
+    later, some = slice(chains.n_chains, chains.n_positions), not allowed.all()
     with np.errstate(invalid="ignore", over="ignore", divide="ignore", under="ignore"):
         transition = np.exp(edge - shift)
-        potential = np.subtract(node, top[:, None])
-        np.exp(potential, out=potential)
-        alpha = np.empty_like(potential)
-        scale = np.empty(chains.n_positions)
-        for t in range(chains.n_steps):
+        v = np.subtract(node, top[:, None])
+        np.exp(v, out=v)
+        if some and v.min() == 0.0 and ((v == 0.0) & (node > -np.inf)).any():
+            return None
+        smallest = _smallest(v) if some else 1.0
+        z, scale = np.empty_like(v), np.empty(chains.n_positions)
+        onto, ones, after = np.ascontiguousarray(transition.T), np.ones(len(edge)), v[:0]
+        for t in range(chains.n_steps - 1, -1, -1):
             deadline.check()
             rows = chains.rows(t)
-            here, total = alpha[rows], scale[rows]
-            if t:
-                before = int(chains.start[t - 1])
-                np.matmul(alpha[before : before + int(chains.active[t])], transition, out=here)
-                here *= potential[rows]
-            else:
-                here[:] = potential[rows]
+            here, total = v[rows], scale[rows]
+            here[: len(after)] *= after
             np.matmul(here, ones, out=total)  # a product sums short rows faster than sum() does
             if not total.min() >= least_total:
                 return None
             here *= (1.0 / total)[:, None]
-        if not allowed.all():
-            lost = potential.min() == 0.0 and ((potential == 0.0) & (node > -np.inf)).any()
-            if lost or not spread - np.log(_smallest(alpha) * _smallest(potential)) <= DROPPED_GAIN:
+            after = np.matmul(here, onto, out=z[rows]) if t else after
+        if some:
+            if not spread - np.log(_smallest(v) * smallest) <= DROPPED_GAIN:
                 return None
-        backward = transition.T.copy()
-        beta = np.empty_like(alpha)
-        beta[chains.last] = 1.0
-        potential *= (1.0 / scale)[:, None]
-        for t in range(chains.n_steps - 1, 0, -1):
+            z[z == 0.0] = 1.0  # after a label that no allowed labelling has
+        z[chains.rows(0)] = (v[chains.rows(0)] @ ones)[:, None]
+        posterior, share = np.empty_like(v), z
+        np.divide(v[chains.rows(0)], z[chains.rows(0)], out=posterior[chains.rows(0)])
+        for t in range(1, chains.n_steps):
             deadline.check()
-            rows = chains.rows(t)
-            before = int(chains.start[t - 1])
-            message = potential[rows]
-            message *= beta[rows]  # from here on `potential` holds u_t
-            np.matmul(message, backward, out=beta[before : before + int(chains.active[t])])
-        posterior = np.multiply(alpha, beta, out=beta)
-        total = posterior @ ones
-    if not np.all(np.abs(total - 1.0) <= POSTERIOR):
-        return None
-    pairs = pairs_of(chains, alpha, potential, weights) * transition
-    squared = None
-    if squares:
-        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-            squared = pairs_of(chains, alpha**2, potential**2, weights) * transition**2
-        if not np.isfinite(squared).all():  # where alpha is very small, u is very large, and its square overflows
+            rows, before = chains.rows(t), int(chains.start[t - 1])
+            np.divide(posterior[before : before + int(chains.active[t])], z[rows], out=share[rows])
+            here = np.matmul(share[rows], transition, out=posterior[rows])
+            here *= v[rows]
+        if not np.all(np.abs(posterior @ ones - 1.0) <= POSTERIOR):
             return None
-    steps = np.log(scale) + top
-    steps[chains.n_chains :] += shift
-    log_partition = np.bincount(chains.chain, weights=steps, minlength=chains.n_chains).astype(np.float64)
-    return ChainSums(log_partition, posterior, pairs, squared)
+        share, v = share[later], v[later]
+        possible = (posterior > 0).sum(axis=1) if certain else None
+        of_rows = weights_of_pairs(chains, later, weights, possible)
+        squared = None
+        if squares:
+            twice = share * share if of_rows is None else share * share * of_rows[:, None]
+            squared = pairs_of(twice, v * v) * transition**2
+            if not np.isfinite(squared).all():  # of large shares where v is small
+                return None
+        pairs = pairs_of(share if of_rows is None else share * of_rows[:, None], v) * transition
+    parts = np.log(scale) + top
+    parts[later] += shift
+    return chain_sums(chains, parts, posterior, pairs, squared)
 
 
 def _smallest(values: Matrix) -> float:

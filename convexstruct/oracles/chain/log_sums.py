@@ -2,7 +2,7 @@ r"""Sums over the labellings of chains with log messages, each step a matrix pro
 scores.
 
 Used where `convexstruct.oracles.chain.chain.rescaled` would lose labels that count. The alternative,
-`convexstruct.oracles.chain.regrets`, is many times slower, but takes edge scores of any range. Score tables and orders
+`convexstruct.oracles.chain.terms`, is many times slower, but takes edge scores of any range. Score tables and orders
 are those of `convexstruct.oracles.chain.chain`.
 
 With m_t the log messages less their largest entry, c_j the largest entry of column j of ``edge``, and
@@ -33,24 +33,26 @@ import numpy as np
 from convexstruct import deadline
 from convexstruct.arrays import Matrix, Vector
 from convexstruct.graphs import Chains
-from convexstruct.oracles.chain.sums import ChainSums, pairs_of
+from convexstruct.oracles.chain.sums import ChainSums, chain_sums, pairs_of, weights_of_pairs
 
 #: The depth in nats below which entries of W are in the second matrix: above the smallest numbers by enough that no
 #: entry of either matrix underflows up to `REACH`.
 DEPTH = 650.0
 #: The widest range in nats of one column of edge scores: then u_t and its sums over labels do not overflow.
 REACH = DEPTH + 600.0
+#: More than what underflows in a posterior in one step, S e^(REACH / 2 - 708) above, for S up to 20.
+LOST = float(np.exp(-80.0))
 #: The smallest number of full precision, e^-708.
 SMALLEST = float(np.finfo(np.float64).tiny)
 
 
 class Messages(NamedTuple):
-    """message (P, S): log forward messages less their largest entry. log_partition (N,), in the caller's order.
+    """message (P, S): log forward messages less their largest entry. parts (P,): ln Z as a sum over positions.
     share (P, S): share_t as above, at positions with a next one. product (P, S): p_t, at positions with a previous one.
     large, small: the two parts of W; None where no entry is small."""
 
     message: Matrix
-    log_partition: Vector
+    parts: Vector
     share: Matrix
     product: Matrix
     large: Matrix
@@ -85,17 +87,16 @@ def messages(chains: Chains, node: Matrix, edge: Matrix) -> Messages | None:
             running = int(chains.active[t + 1])
             np.exp(here[:running] + lift, out=share[rows][:running])
     top[chains.n_chains :] -= lift
-    constants = np.bincount(chains.chain, weights=top, minlength=chains.n_chains)
-    log_partition = constants + np.log(np.exp(message[chains.last]).sum(axis=1))
-    return Messages(message, log_partition, share, product, large, small)
+    top[chains.last] += np.log(np.exp(message[chains.last]).sum(axis=1))
+    return Messages(message, top, share, product, large, small)
 
 
 @np.errstate(over="ignore", under="ignore", invalid="ignore")
-def log_messages(chains: Chains, node: Matrix, edge: Matrix, weights: Vector | None = None) -> ChainSums | None:
+def log_messages(
+    chains: Chains, node: Matrix, edge: Matrix, weights: Vector | None = None, certain: bool = False
+) -> ChainSums | None:
     """Log partition functions, posteriors and expected pairs, as derived above; None where `messages` returns None or a
-    posterior is not finite.
-
-    ``weights`` (N,), in the caller's order, multiplies each chain's share of the pairs.
+    posterior is not finite. Arguments as `convexstruct.oracles.chain.chain.sum_product` takes them.
     """
     found = messages(chains, node, edge)
     if found is None:
@@ -110,12 +111,19 @@ def log_messages(chains: Chains, node: Matrix, edge: Matrix, weights: Vector | N
         u = _full(np.divide(posterior[rows], found.product[rows], out=message[rows]))
         past = slice(before, before + int(chains.active[t]))
         np.multiply(found.share[past], _times(u, large, small), out=posterior[past])
-    pairs = pairs_of(chains, found.share, message, weights) * found.large
+    later = slice(chains.n_chains, chains.n_positions)
+    share, message = found.share[chains.previous], message[later]
+    of_rows = weights_of_pairs(chains, later, weights, (posterior > 0).sum(axis=1) if certain else None)
+    if of_rows is not None:
+        share *= of_rows[:, None]
+    pairs = pairs_of(share, message) * found.large
     if found.small is not None:  # share times u may overflow there, so each is multiplied by e^(-DEPTH / 2)
         half = np.exp(-0.5 * DEPTH)
-        lower = pairs_of(chains, _full(half * found.share), _full(half * message), weights) * found.small
+        lower = pairs_of(_full(half * share), _full(half * message)) * found.small
         pairs = np.where(found.small > 0, lower, pairs)
-    return ChainSums(found.log_partition, posterior, pairs) if np.isfinite(posterior).all() else None
+    if not np.isfinite(posterior).all():
+        return None
+    return chain_sums(chains, found.parts, posterior, pairs, lost=LOST)
 
 
 def _full(values: Matrix) -> Matrix:

@@ -18,7 +18,8 @@ from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.families.gaussian_process import problem as gaussian_process
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
-from convexstruct.oracles.chain.enclosure import Markov, markov
+from convexstruct.oracles.chain.chain import sum_product
+from convexstruct.oracles.chain.sums import ChainSums
 from convexstruct.oracles.enumeration import labellings
 from convexstruct.tolerances import DERIVATIVE, ROUNDING
 from tests.families.gaussian_process.kernel_chains import every_kernel, small, spread, written_out
@@ -266,12 +267,12 @@ def test_the_dual_is_right_to_its_allowance_where_every_marginal_is_off(
     u = {"u": rng.normal(size=problem.dimension)}
     truth = problem.dual(u)
 
-    def moved(*arguments: Any) -> Markov:
-        gibbs = markov(*arguments)
+    def moved(*arguments: Any) -> ChainSums:
+        gibbs = sum_product(*arguments)
         pairs, node = (x * (1.0 + off * rng.choice([-1.0, 1.0], size=x.shape)) for x in (gibbs.edge, gibbs.node))
-        return replace(gibbs, node=node, pairs=[pairs], relative=1.001 * off)
+        return replace(gibbs, node=node, edge=pairs, relative=1.001 * off)
 
-    monkeypatch.setattr(gaussian_process, "markov", moved)
+    monkeypatch.setattr(gaussian_process, "sum_product", moved)
     for _ in range(10):
         found = problem.dual(u)
         assert 1e-3 * found.allowance <= abs(found - truth) <= found.allowance

@@ -17,9 +17,6 @@ from convexstruct.core.solution import Status
 from convexstruct.families.structured_svm.dual import enclosed
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.witness import read_witness
-from convexstruct.graphs import chains
-from convexstruct.oracles.chain import chain
-from convexstruct.oracles.chain.enclosure import near
 from convexstruct.rounding import TINY, compensated, square, times
 from convexstruct.tolerances import ROUNDING
 from tests.models.structured_svm.instances import INSTANCES, svm
@@ -71,18 +68,6 @@ def test_on_ordinary_data_the_allowance_is_far_below_any_gap_that_is_asked_for(n
     certificate = certify(problem, solution.point, solution.dual_point)
     assert 0 < certificate.primal_allowance <= GOAL * certificate.primal
     assert 0 < certificate.dual_allowance <= GOAL * certificate.primal
-
-
-def test_marginals_of_chains_are_close_to_the_gibbs_marginals_and_belong_to_a_distribution() -> None:
-    layout = chains([4, 1, 3, 4])
-    rng = np.random.default_rng(0)
-    for scale in (0.1, 5.0, 40.0, 1e4):
-        node, edge = scale * rng.normal(size=(12, 3)), scale * rng.normal(size=(3, 3))
-        weights = rng.random(4)
-        expected, found = chain.sum_product(layout, node, edge, weights), near(layout, node, edge, weights)
-        np.testing.assert_allclose(found.node, expected.node, atol=ROUNDING)
-        np.testing.assert_allclose(np.sum(found.pairs, axis=0), expected.edge, atol=ROUNDING)
-        np.testing.assert_allclose(found.node.sum(axis=1), 1.0, rtol=2 * found.relative, atol=0)
 
 
 def test_sums_by_blocks_and_compensated_sums_are_right_to_a_few_units() -> None:
