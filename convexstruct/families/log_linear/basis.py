@@ -118,7 +118,8 @@ class Part(NamedTuple):
     """Parameters theta[at] whose features are D (r, k).
 
     last : whether the axis of the features is the last of these parameters, and not the first. weight : the sum of |e|
-    over all places, at most. less (k,) : the sum of the constants that were taken from the features of factors.
+    over all places, at most. less (k,) : the sum of the constants that were taken from the features of factors. rows
+    (r,), low (r, k) : for factors, the places, and digits of the features that D has no room for.
     """
 
     at: Index
@@ -127,6 +128,8 @@ class Part(NamedTuple):
     last: bool
     weight: float
     less: Vector | float = 0.0
+    rows: Index | None = None
+    low: Matrix | None = None
 
     def columns(self, theta: Vector) -> Matrix:
         """theta[at] as a matrix (k, blocks)."""
@@ -135,7 +138,7 @@ class Part(NamedTuple):
 
     def scores(self, theta: Vector) -> tuple[Matrix, float]:
         """D theta (r, blocks), and a bound on the error of its entries."""
-        found, off = exact_product(self.D, self.columns(theta))
+        found, off = _exact_product(self.D, self.low, self.columns(theta))
         return found, float(off.max(initial=0.0))
 
 
@@ -202,7 +205,7 @@ def span(D: Any, low: Matrix | None = None) -> Span | None:
         T = T[:, pivots]
         T[:, n:] -= T[:, :n] @ scipy.linalg.solve_triangular(R[:n, :n], R[:n, n:], check_finite=False)
         T[:, :n] = root * scipy.linalg.solve_triangular(R[:n, :n], T[:, :n].T, trans="T", check_finite=False).T
-        B, off = exact_product(x, T) if low is None else exact_product(np.hstack((x, low)), np.vstack((T, T)))
+        B, off = _exact_product(x, low, T)
     reach = math.sqrt(max(_least_eigenvalue(B), 0.0)) - float(np.linalg.norm(off))
     length = REACH_NATS / reach * (1 + 16 * UNIT) if reach > 0 else math.inf
     lost = [(0, 0), (0, d - T.shape[1])]
@@ -239,6 +242,11 @@ def exact_product(x: Matrix, y: Matrix) -> tuple[Matrix, Vector]:
     return found, 2 * UNIT * np.abs(found).max(axis=0, initial=0.0) + lost * sizes
 
 
+def _exact_product(x: Matrix, low: Matrix | None, y: Matrix) -> tuple[Matrix, Vector]:
+    """`exact_product` of x, or of x + low, and y."""
+    return exact_product(x, y) if low is None else exact_product(np.hstack((x, low)), np.vstack((y, y)))
+
+
 def _powers(a: Matrix, axis: int) -> Matrix:
     """p with 2^(p-1) <= max |a| < 2^p along an axis, which stays, up to `LARGEST_POWER` in magnitude."""
     power = np.frexp(np.abs(a).max(axis=axis, keepdims=True, initial=0.0))[1]
@@ -264,7 +272,7 @@ def joined(problem: Any, parts: list[Part], largest: Vector, said: str = "") -> 
     """
     block, off = np.arange(len(largest)), np.zeros(len(largest))
     length = np.where(largest > 0, REACH_NATS / np.where(largest > 0, largest, 1.0), 0.0)
-    for at, D, own, last, weight, _ in parts:
+    for at, D, own, last, weight, *_ in parts:
         k = D.shape[1]
         numbers = np.arange(len(at) // k)
         block[at] = at[np.repeat(numbers, k) if last else np.tile(numbers, k)]

@@ -175,7 +175,8 @@ class MarkovRandomField(LikelihoodField):
             return replace(self, factors=factors, sums=frozen(sums), off=frozen(off))
         sums, off = self.sums.copy(), self.off.copy()
         n = len(factors.scopes) + self.dimension + 8
-        for at, _, own, _, _, less in parts:
+        for part in parts:
+            at, own, less = part.at, part.span, part.less
             sizes = np.abs(self.sums[at]) + self.mass * len(factors.scopes) * self.factors.largest[at]
             sums[at] = own.change.T @ (self.sums[at] - self.mass * less)
             off[at] = np.abs(own.change).T @ (self.off[at] + gamma(n) * sizes) * (1 + gamma(n))
@@ -202,7 +203,11 @@ class MarkovRandomField(LikelihoodField):
 
     def primal(self, point: Point) -> Rounded:
         """P(theta) and its allowance; inf where theta is not finite or scores might overflow."""
-        theta = point["theta"]
+        found = self.own_primal(point["theta"])
+        with np.errstate(all="ignore"):
+            return found if self.samples is None else self.sharper(point["theta"], found)
+
+    def own_primal(self, theta: Vector) -> Rounded:
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             reach, of_log = self.rounding_of_log(theta)
             if not (np.isfinite(theta).all() and reach < GREATEST):

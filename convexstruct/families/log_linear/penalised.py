@@ -27,7 +27,8 @@ from convexstruct.families.log_linear.completion import completed
 from convexstruct.families.log_linear.penalty import Penalty, read_theta
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.inference.factor_graphs import FactorInference
-from convexstruct.rounding import EPS, TINY, Rounded, RoundedArray, dot
+from convexstruct.rounding import EPS, TINY, Rounded, RoundedArray, dot, gamma
+from convexstruct.tolerances import ROUNDING
 from convexstruct.validation.arrays import predictive
 
 
@@ -87,6 +88,10 @@ class FactorField(Penalised):
             """The same problem with the features of ``parts`` replaced by their bases."""
             ...
 
+        def own_primal(self, theta: Vector) -> Rounded:
+            """P(theta) with its allowance, from sums of the features as they are."""
+            ...
+
     @property
     def dimension(self) -> int:
         return self.factors.dimension
@@ -104,7 +109,7 @@ class FactorField(Penalised):
             if (own := span(D, low)) is None:
                 said = too_many(len(columns), len(rows))
                 continue
-            parts.append(Part(columns, D, own, False, self.weight, less))
+            parts.append(Part(columns, D, own, False, self.weight, less, rows, low))
             kept[columns] = 0.0
             at = np.repeat(rows, len(columns)), np.tile(columns, len(rows))
             pieces.append(sp.coo_array((own.features.ravel(), at), shape=factors.design.shape))
@@ -112,6 +117,33 @@ class FactorField(Penalised):
             return joined(self, [], factors.largest, said)
         design = sp.csr_array(sum(pieces, factors.design @ sp.diags_array(kept)))
         return joined(self.with_factors(replace(factors, design=design), parts), parts, factors.largest, said)
+
+    @cached_property
+    def by_entries(self) -> FactorField:
+        """The same problem with a parameter for each entry of each table, its score."""
+        design = sp.csr_array(sp.eye_array(self.factors.n_entries))
+        return self.with_factors(replace(self.factors, design=design), [])
+
+    def sharper(self, theta: Vector, found: Rounded) -> Rounded:
+        """P(theta), ``found`` unless its allowance is large: where the features of a factor have large constants, their
+        terms cancel. Then it is computed from scores without these constants, which are rounded once."""
+        parts = self.basis.parts
+        if not parts or found.allowance <= ROUNDING * abs(found) or not np.isfinite(theta).all():
+            return found
+        rest, design = theta.copy(), self.factors.design
+        for part in parts:
+            rest[part.at] = 0.0
+        scores, sizes = np.asarray(design @ rest), np.asarray(abs(design) @ np.abs(rest))
+        longest = int(np.diff(design.indptr).max(initial=0))
+        error = gamma(longest) * float(sizes.max(initial=0.0)) + (longest + 1) * TINY
+        for part in parts:
+            own, off = part.scores(theta)
+            scores[part.rows] += own[:, 0]
+            error += off
+        error += gamma(len(parts) + 1) * float(np.abs(scores).max(initial=0.0))
+        value = self.by_entries.own_primal(scores)
+        better = Rounded.of(value, value.allowance, self.weight * error)
+        return better if better.allowance < found.allowance else found
 
     def predict(self, point: Any, examples: Any = None) -> list[Labels]:
         """The most probable completion of samples, -1 where a label is hidden; see

@@ -247,7 +247,11 @@ class PseudoLikelihood(FactorField):
 
     def primal(self, point: Point) -> Rounded:
         """P(theta) and its allowance; inf where theta is not finite or scores overflow."""
-        theta, groups = point["theta"], self.groups
+        with np.errstate(all="ignore"):
+            return self.sharper(point["theta"], self.own_primal(point["theta"]))
+
+    def own_primal(self, theta: Vector) -> Rounded:
+        groups = self.groups
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             size = np.asarray(groups.sizes @ np.abs(theta))
             if not math.isfinite(float(size.sum())):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from fractions import Fraction
 from typing import Any
 
@@ -12,12 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Matrix, Vector
 from convexstruct.core.driver import solve
+from convexstruct.families.log_linear.basis import Part
 from convexstruct.families.log_linear.clique_entropy import distribution
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
+from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
 from convexstruct.features.graphs.factors import read_factors, tabular_factors
 from convexstruct.oracles.enumeration import labellings
+from convexstruct.rounding import Rounded
 
 SEEDS = st.integers(0, 2**32 - 1)
 GRAPHS = (nx.path_graph(3), nx.cycle_graph(3), nx.cycle_graph(4))
@@ -76,6 +80,52 @@ def test_the_value_is_right_to_its_allowance(seed: int, power: float) -> None:
     with mpmath.workdps(50):
         away = abs(exact_value(problem, theta) - mpmath.mpf(float(found)))
         assert away <= found.allowance
+
+
+def exact_pseudo(problem: PseudoLikelihood, theta: Vector) -> mpmath.mpf:
+    """P(theta), every label of every variable of every sample written out."""
+    factors, parameters = problem.factors, [Fraction(x) for x in theta.tolist()]
+    table = [sum(map(operator.mul, map(Fraction, row), parameters)) for row in factors.design.toarray().tolist()]
+    total = mpmath.mpf(0)
+    for weight, sample in zip(problem.weights.tolist(), problem.samples):
+        for v, card in enumerate(factors.cards):
+            others = np.tile(sample, (card, 1))
+            others[:, v] = np.arange(card)
+            scores = [sum((table[t] for t in rows), Fraction(0)) for rows in factors.entries(others)]
+            own = scores[int(sample[v])]
+            total += weight * mpmath.log(mpmath.fsum(mpmath.exp(number(score - own)) for score in scores))
+    return total * problem.scale.C
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("kind", [MarkovRandomField, PseudoLikelihood])
+def test_beside_offsets_of_any_size_the_value_is_right_to_an_allowance_that_stays_small(
+    kind: Any, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Features of a factor have up to 1e8 in common, which changes no distribution; in some instances two of them have
+    every other entry, and two the rest. Scores that are off by what is said are allowed for."""
+    plain, rng = instance(seed)
+    factors, samples = plain.factors, plain.samples
+    features = factors.design.toarray() + 10.0 ** rng.uniform(0, 8, size=4)
+    if seed % 3 == 0:
+        features[np.arange(len(features))[:, None] % 2 != np.arange(4) % 2] = 0.0
+    problem = kind.read(read_factors(factors.cards, factors.scopes, features), samples)
+    theta = rng.normal(size=4) / (np.ptp(features, axis=0) + 1e-300)
+    truth, exact = exact_value if kind is MarkovRandomField else exact_pseudo, Part.scores
+    found = problem.primal({"theta": theta})
+    off = 1e-6 / problem.weight
+
+    def rough(part: Part, theta: Vector) -> tuple[Matrix, float]:
+        scores = exact(part, theta)[0]
+        return scores + rng.choice([-off, off], size=scores.shape), 1.01 * off
+
+    monkeypatch.setattr(Part, "scores", rough)
+    coarse = problem.sharper(theta, Rounded(float(found), np.inf))
+    with mpmath.workdps(60):
+        wanted = truth(problem, theta)
+        for value in (found, coarse):
+            assert abs(wanted - mpmath.mpf(float(value))) <= value.allowance
+    assert found.allowance <= 1e-9 * max(float(found), 1e-3)
 
 
 @given(SEEDS)
