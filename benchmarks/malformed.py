@@ -137,7 +137,7 @@ def excused(door: str, name: str, value: Any, sound: Any) -> bool:
         # what is not finite is a point too: it certifies nothing
         shape = shape_of(value)
         return shape is not None and math.prod(shape) == np.size(sound)
-    if name == "latex" or (name == "name" and door in ("Profile", "Formulation.adding")):
+    if name in ("latex", "comment") or (name == "name" and door in ("Profile", "Formulation.adding")):
         return isinstance(value, str)
     if door in ("plots.traces", "LabelledGraphs.some", "PairwiseFeatures.some", "Words.some"):
         return empty(value)  # pictures of no rows, none of the examples

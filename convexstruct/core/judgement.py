@@ -38,12 +38,13 @@ def judged(
     said, explain = _lost(certificate, wanted), getattr(problem, "rounding_reason", None)
     if not said and claimed is None and last is not None and explain is not None:
         said = _lost(certify(problem, point, last() if callable(last) else last, wanted.floor), wanted)
-    if said:
-        reason = "" if explain is None else explain(point, dual_point)
-        return Status.ROUNDING, f"{said}; {reason}" if reason else said
-    if claimed is None:
-        return Status.STALLED, ""
-    return Status.INACCURATE, f"claimed {claimed[0]:.10g} <= optimum <= {claimed[1]:.10g}"
+    status = Status.ROUNDING
+    if not said:
+        if claimed is None:
+            return Status.STALLED, ""
+        status, said = Status.INACCURATE, f"claimed {claimed[0]:.10g} <= optimum <= {claimed[1]:.10g}"
+    reason = "" if explain is None else explain(point, dual_point)
+    return status, f"{said}; {reason}" if reason else said
 
 
 def remaining(certificate: Certificate, wanted: Profile) -> str:

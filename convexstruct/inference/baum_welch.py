@@ -161,7 +161,7 @@ class Pseudocounts(NamedTuple):
         c, s, m = models.emission.shape[1:]
         tables = []
         for name, one, shape in zip(cls._fields, each, ((s,), (s, s), (c, s, m))):
-            if np.ndim(one) == 0:
+            if not isinstance(one, list | tuple) and getattr(one, "shape", ()) == ():
                 tables.append(np.full(shape, number("smoothing", one, least=0)))
             else:
                 shapes = (shape, shape[1:]) if name == "emission" and c == 1 else (shape,)

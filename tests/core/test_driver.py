@@ -227,7 +227,10 @@ def test_a_run_that_stopped_at_its_own_gap_goes_on_where_the_certificate_falls_s
         assert (found.iterations, found.status) == (rounds, status)
         assert found.message or found.status is Status.OPTIMAL
         assert shown == ["round"] * rounds + ["closed"]
-    assert solve(problem, Scripted([near, nearest]), max_iterations=1).status is Status.INACCURATE
+    found = solve(replace(problem, reason="C is 1e12: divide it"), Scripted([near, nearest]), max_iterations=1)
+    assert found.status is Status.INACCURATE
+    assert found.message.startswith("claimed ")
+    assert found.message.endswith("; C is 1e12: divide it")
     assert solve(Coarse(), Scripted([near, nearest])).status is Status.ROUNDING
 
 

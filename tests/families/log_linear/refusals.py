@@ -25,6 +25,7 @@ from convexstruct.families.log_linear import (
 from convexstruct.features.graphs.factors import read_factors, tabular_factors
 from tests.families.log_linear.fields import triangle
 from tests.refusals import Door, Words
+from tests.validation.test_arguments import Hostile
 
 PATH, UNEQUAL = tabular_factors(nx.path_graph(3), 2), tabular_factors(nx.path_graph(3), [2, 3, 2])
 #: No pair of labels (0, 1): along a path from left to right labels never rise.
@@ -159,6 +160,7 @@ REFUSALS = (
             ({"allowed_emission": np.array([[True, False]] * 2)}, "leave no way to show the sequences"),
             ({"symbols": [[[0, 1]]]}, "2 channels, wanted one symbol a step"),
             ({"pseudocounts": (0.0, np.ones((3, 3)), 0.0)}, "smoothing of transition"),
+            ({"pseudocounts": Hostile()}, "smoothing is a Hostile, wanted a number of at least 0"),
         ],
         names=("sequences", "smoothing"),
     ),
