@@ -192,21 +192,22 @@ def stored(case: Case, problem: Problem) -> Reference | None:
 
 @contextmanager
 def untouched(families: Iterable[str]) -> Iterator[list[str]]:
-    """Inside, foreign code runs: the references of ``families`` are in memory before it, and a file that differs after
-    it is put back. The list gets a sentence for each. ValueError if a file is damaged before."""
-    files = [file for family in families for file in _files(family)]
-    for file in files:
-        _read(file)
-    before = {file: file.read_bytes() if file.exists() else None for file in files}
+    """Inside, foreign code runs: the references of ``families`` are in memory before it, and a file of any family that
+    differs after it is put back. The list gets a sentence for each. ValueError if one of ``families`` is damaged
+    before."""
+    for family in families:
+        for file in _files(family):
+            _read(file)
+    before = {file: _content(file) for family in registry.families() for file in _files(family)}
     said: list[str] = []
     try:
         yield said
     finally:
         for file, content in before.items():
-            if (file.read_bytes() if file.exists() else None) != content:
+            if _content(file) != content:
                 aside = file.with_name(file.name + ".changed")
                 with suppress(OSError):
-                    if file.exists():
+                    if os.path.lexists(file):
                         file.replace(aside)
                     if content is not None:
                         write_whole(file, content)
@@ -256,6 +257,13 @@ def version(solver: str) -> str:
 
 def _files(family: str) -> tuple[Path, Path]:
     return packaged(family), cache() / f"{family}.json"
+
+
+def _content(file: Path) -> bytes | None:
+    """What is in a file; None if there is none, b"" if what is there cannot be read, a folder or a pipe say."""
+    with suppress(OSError):
+        return file.read_bytes() if file.is_file() else b"" if os.path.lexists(file) else None
+    return b""
 
 
 @cache_in_memory

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -312,6 +313,30 @@ def test_a_solver_that_stores_the_values_of_the_trivial_points_is_refuted(
         assert any("changed while the solver ran" in sentence for sentence in outcome.left_out)
         assert (place.read_text() if place.exists() else None) == before
         references._read.cache_clear()
+
+
+@pytest.mark.parametrize("what", ["text", "folder", "pipe", "link"])
+def test_what_a_solver_puts_in_place_of_another_familys_references_is_put_back(what: str, tmp_path: Path) -> None:
+    """By absolute path: the next verification, of that family, does not read it."""
+    place = references.cache() / "structured_svm.json"
+
+    def liar(problem: Any) -> Any:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if what == "text":
+            place.write_text("{}")
+        elif what == "folder":
+            (place / "inside").mkdir(parents=True)
+        elif what == "pipe":
+            os.mkfifo(place)
+        else:
+            place.symlink_to(tmp_path / "nowhere")
+        return problem.trivial()[0]
+
+    outcome = verify(liar, on="hmm-planted")
+    assert [row.verdict for row in outcome] == ["failed"]
+    assert any(f"{place} was changed while the solver ran" in sentence for sentence in outcome.left_out)
+    assert not os.path.lexists(place)
+    assert os.path.lexists(place.with_name("structured_svm.json.changed"))
 
 
 def test_a_missing_bound_is_infinite_never_zero(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
