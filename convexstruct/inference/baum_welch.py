@@ -13,7 +13,7 @@ R models are trained side by side, each from its own start, in arrays whose firs
 `convexstruct.inference.hidden_markov` draws starts, and `Trained.best` is the likeliest end. Messages are rescaled at
 each step to sum to 1 (`convexstruct.oracles.chain.probabilities`); a state whose message is below 1e-308 of the others'
 is dropped there, and a model whose messages vanish altogether is summed again in the log domain
-(`convexstruct.oracles.chain.regrets`).
+(`convexstruct.oracles.chain.terms`).
 """
 
 from __future__ import annotations
