@@ -54,9 +54,7 @@ class Rounded(float):
     @classmethod
     def of(cls, value: float, *allowances: float) -> Self:
         """``value`` with the sum of ``allowances``, widened for the rounding in computing them."""
-        return cls(
-            value, math.fsum(allowances) * OUTWARD + 4 * TINY if all(map(math.isfinite, allowances)) else math.inf
-        )
+        return cls(value, sum(allowances) * OUTWARD + 4 * TINY)
 
     @property
     def upper(self) -> float:

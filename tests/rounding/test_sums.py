@@ -71,6 +71,12 @@ def test_terms_that_are_rounded_themselves_widen_their_sum() -> None:
     assert found.allowance > summed(parts * parts, positive=True).allowance
 
 
+def test_allowances_whose_sum_overflows_say_nothing() -> None:
+    assert total([Rounded(1.0, 1.7e308), Rounded(2.0, 1.7e308)]).allowance == math.inf
+    assert total([Rounded(1.0, math.inf), Rounded(2.0, 1.0)]).allowance == math.inf
+    assert total([Rounded(1.0, math.nan), Rounded(2.0, 1.0)]).allowance == math.inf
+
+
 def test_a_product_that_underflows_is_allowed_for() -> None:
     found = dot(np.array([1e-200]), np.array([1e-200]))
     assert float(found) == 0
