@@ -102,6 +102,7 @@ SMALL: dict[str, dict[str, Any]] = {
     },
     "ocr": {"ocr_letters": lambda: words(100, 8, blurred=0.1)},
     "scene": {"scene": parts(scenes, 150, 7)},
+    "scene-spen": {"scene": parts(scenes, 150, 7), "QUICK_ITERATIONS": 10, "TIMED": 1},
     "snakes": {"snakes": parts(snakes, 10, 9, 2, 4)},
     "table2": {READER: long_proteins},
     "table3": {READER: long_proteins},

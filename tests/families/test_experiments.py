@@ -18,6 +18,7 @@ SLOW = {
     "ocr",
     "proposition2",
     "scene",
+    "scene-spen",
     "snakes",
     "table1",
     "table2",

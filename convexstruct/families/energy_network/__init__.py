@@ -44,6 +44,7 @@ FAMILY = register(
                 paper=PAPER_1,
                 equations="training SPENs, where E is convex in y: ours",
                 formulation=("primal", "dual"),
+                experiments=("scene-spen",),
                 solvers=("DualLBFGSB",),
             ),
             System(
@@ -58,6 +59,7 @@ FAMILY = register(
                 paper=PAPER_1,
                 equations="SPEN: prediction, training objective, backpropagation, finite differences",
                 formulation=("local_energy",),
+                experiments=("scene-spen",),
                 solvers=("UnrolledLBFGS",),
             ),
         ),
