@@ -22,6 +22,8 @@ BLOCK = 256
 ROWS, BLOCKS = 128, 256
 #: Blocks of a sparse matrix have at least WIDE times as many entries as columns.
 WIDE = 8
+#: Factorisations that `least_eigenvalue` tries, each with four times the step of the one before.
+FACTORISATIONS = 12
 #: Rows of a dense matrix whose magnitudes are held at once.
 ROOM = 4096
 
@@ -245,6 +247,38 @@ def longest_row(matrix: Any) -> int:
         return int(matrix.shape[1])
     each = np.bincount(matrix.indices) if matrix.format == "csc" else np.diff(sp.csr_array(matrix).indptr)
     return int(each.max(initial=0))
+
+
+@np.errstate(all="ignore")
+def least_eigenvalue(x: RoundedArray) -> float:
+    """At most the least eigenvalue of a symmetric matrix (n, n); -inf where nothing is known.
+
+    If the Cholesky factorisation of A - s I runs to its end in floating point, in whatever order it adds, it is exact
+    for A - s I + D with |D_ij| <= g sqrt(b_ii b_jj), b the diagonal of A - s I and g = gamma(n + 1) / (1 - gamma(n +
+    1)) (Higham, theorem 10.3; Rump, Verification of positive definiteness, 2006). So the least eigenvalue of A is at
+    least s - g (sum of b). Errors of the entries move it by at most their largest row sum.
+    """
+    x = 0.5 * (x + x.T)
+    matrix, n, diagonal = x.value, len(x.value), np.diagonal(x.value)
+    size, error = (float(each.sum(axis=1).max(initial=0.0)) * OUTWARD for each in (np.abs(matrix), x.errors))
+    if not math.isfinite(n * size + error):
+        return -math.inf
+    if size == 0.0:
+        return -error
+    relative, computed = gamma(n + 1) / (1.0 - gamma(n + 1)), float(np.linalg.eigvalsh(matrix)[0])
+    step = 2.0 * relative * (float(np.abs(diagonal).sum()) + n * abs(computed)) + n * UNIT * size
+    for _ in range(FACTORISATIONS):
+        shift, moved = computed - step, matrix.copy()
+        lifted = diagonal - shift
+        np.fill_diagonal(moved, lifted)
+        try:
+            np.linalg.cholesky(moved)
+        except np.linalg.LinAlgError:
+            step *= 4.0
+            continue
+        lost = relative * float(lifted.sum()) * OUTWARD + UNIT * float(lifted.max()) + n * n * TINY
+        return math.nextafter(shift - (lost + error) * OUTWARD, -math.inf)
+    return -(size + error) * OUTWARD
 
 
 # -- functions ---------------------------------------------------------------------------------------------------------

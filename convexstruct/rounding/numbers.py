@@ -156,6 +156,12 @@ class RoundedArray:
     def __rtruediv__(self, other: Any) -> RoundedArray:
         return _divide(other, self)
 
+    def __matmul__(self, other: Any) -> RoundedArray:
+        return _matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> RoundedArray:
+        return _matmul(other, self)
+
     def __neg__(self) -> RoundedArray:
         return RoundedArray(-self.value, self.error)
 
@@ -191,10 +197,10 @@ def split(x: Any) -> tuple[Any, Any]:
 
 def _operated(operation: Callable[[Any, Any], RoundedArray], x: Any, y: Any) -> Any:
     """``operation`` where one of the two is a `Rounded`."""
+    if (isinstance(x, float) and isinstance(y, (float, int))) or (isinstance(x, int) and isinstance(y, float)):
+        return _of_numbers(operation, x, y)
     if not all(isinstance(z, (int, float, np.number, np.ndarray, RoundedArray)) for z in (x, y)):
         return NotImplemented
-    if isinstance(x, float) and isinstance(y, float) and operation is not _divide:
-        return _of_numbers(operation, x, y)
     with np.errstate(all="ignore"):
         found = operation(x, y)
     if found.value.ndim:
@@ -203,17 +209,23 @@ def _operated(operation: Callable[[Any, Any], RoundedArray], x: Any, y: Any) -> 
 
 
 def _of_numbers(operation: Callable[[Any, Any], RoundedArray], x: float, y: float) -> Rounded:
-    """A sum, difference or product without NumPy, which takes ten times as long for single numbers."""
-    (a, of_a), (b, of_b) = split(x), split(y)
-    a, b = float(a), float(b)
+    """The operation without NumPy, which takes ten times as long for single numbers."""
+    (a, of_a), (b, of_b) = ((float(z), z.allowance if isinstance(z, Rounded) else 0.0) for z in (x, y))
+    underflows = False
     if operation is _multiply:
         value = a * b
-        error = UNIT * abs(value) + (abs(a) * of_b if of_b else 0.0) + ((abs(b) + of_b) * of_a if of_a else 0.0)
-        if abs(value) < SMALL and (a or of_a) and (b or of_b):
-            error += 4.0 * TINY
+        error = (abs(a) * of_b if of_b else 0.0) + ((abs(b) + of_b) * of_a if of_a else 0.0)
+        underflows = bool((a or of_a) and (b or of_b))
+    elif operation is _divide:
+        rest = (abs(b) - of_b) * (1.0 - 4.0 * UNIT)
+        if not rest > 0.0:
+            return Rounded(math.nan, math.inf)
+        value = a / b
+        error = (of_a + (abs(value) * of_b if of_b else 0.0)) / rest
+        underflows = bool(a or of_a) and not math.isinf(b)
     else:
-        value = a + b if operation is _add else a - b
-        error = of_a + of_b + UNIT * abs(value)
+        value, error = a + b if operation is _add else a - b, of_a + of_b
+    error += UNIT * abs(value) + (4.0 * TINY if underflows and abs(value) < SMALL else 0.0)
     return Rounded.of(value, error) if error else Rounded(value)
 
 
@@ -258,6 +270,18 @@ def _divide(x: Any, y: Any) -> RoundedArray:
         rest = (np.abs(b) - of_b) * (1.0 - 4.0 * UNIT)
         error = error + np.where(rest > 0, (of_a + np.abs(value) * of_b) / np.where(rest > 0, rest, 1.0), np.inf)
     return RoundedArray(value, _underflow(error, value, (a, of_a), (np.isfinite(b), 0.0)))
+
+
+def _matmul(x: Any, y: Any) -> RoundedArray:
+    """Dense or sparse; either, or both, with errors."""
+    a, b = (z.value if isinstance(z, RoundedArray) else z for z in (x, y))
+    size, rate = abs(b), gamma(b.shape[0] + 2)
+    error, zero = abs(a) @ (rate * size), not size.sum()
+    if isinstance(y, RoundedArray):
+        error, size, zero = error + abs(a) @ y.errors, size + y.errors, zero and not y.error.any()
+    if isinstance(x, RoundedArray):
+        error = error + x.errors @ size
+    return RoundedArray(a @ b, error + (0.0 if zero else b.shape[0] * 4.0 * TINY))
 
 
 _ARITHMETIC: dict[np.ufunc, Callable[[Any, Any], RoundedArray]] = {

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from convexstruct.rounding import (
     TINY,
+    UNIT,
     Rounded,
     RoundedArray,
     adjoint,
@@ -28,6 +29,7 @@ from convexstruct.rounding import (
     joined,
     largest,
     largest_of,
+    least_eigenvalue,
     log,
     log_sum_exp,
     maximum,
@@ -176,6 +178,44 @@ def test_an_adjoint_over_many_rows_is_hardly_rounded_more() -> None:
         found = adjoint(matrix, exact(x))
         assert encloses(found, np.array(list(map(Fraction, truth)), object))
         assert (found.errors <= gamma(200) * (np.abs(data).T @ np.abs(x))).all()
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**31), st.sampled_from([0.0, 3.0, 100.0]), st.sampled_from(["", "left", "right"]))
+def test_products_of_uncertain_matrices_enclose_the_exact_ones(seed: int, reach: float, sparse: str) -> None:
+    rng = np.random.default_rng(seed)
+    n, m, k = rng.integers(1, 6, size=3).tolist()
+    (x, of_x), (y, of_y) = uncertain(rng, (n, m), reach), uncertain(rng, (m, k), reach)
+    data, column = (rng.normal(size=size) * (rng.random(size) < 0.6) for size in ((m, m), m))
+    fractions = [np.array([Fraction(a) for a in each.ravel()], object).reshape(each.shape) for each in (data, column)]
+    with np.errstate(all="ignore"):
+        assert encloses(x @ y, of_x @ of_y)
+        assert encloses(x @ (sp.csr_array(data) if sparse == "right" else data), of_x @ fractions[0])
+        assert encloses((sp.csr_array(data) if sparse == "left" else data) @ y, fractions[0] @ of_y)
+        assert encloses(x @ column, of_x @ fractions[1])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_least_eigenvalue_is_proved(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, rank = int(rng.integers(1, 9)), int(rng.integers(0, 5))
+    root = rng.normal(size=(n, rank)) * 10.0 ** rng.integers(-8, 8)
+    matrix = root @ root.T - (seed % 2) * rng.normal() * np.eye(n)
+    matrix = np.tril(matrix) + np.tril(matrix, -1).T
+    bound = least_eigenvalue(exact(matrix))
+    with mpmath.workdps(DIGITS):
+        truth = min(mpmath.eigsy(mpmath.matrix(matrix.tolist()), eigvals_only=True))
+    assert bound <= truth
+    assert float(truth) - bound <= 1e3 * n**2 * UNIT * max(np.abs(matrix).max(), 1e-300)
+    assert bound - 0.5 * (1 + 1e-6) <= least_eigenvalue(RoundedArray(matrix, 0.5 / n)) <= bound - 0.5 * (1 - 1e-9)
+
+
+def test_an_eigenvalue_of_what_is_unknown_is_unknown() -> None:
+    for matrix in (np.full((2, 2), np.nan), np.full((2, 2), 1e308)):
+        assert least_eigenvalue(exact(matrix)) == -math.inf
+    assert least_eigenvalue(RoundedArray(np.eye(2), np.inf)) == -math.inf
+    assert least_eigenvalue(exact(np.zeros((3, 3)))) == 0.0
+    assert -1e-310 <= least_eigenvalue(exact(np.full((3, 3), 5e-324))) <= 0.0
 
 
 FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
