@@ -213,7 +213,7 @@ def cancelling(rng: RANDOM, _: bool) -> Instance:
         point[kind] = point[kind] + noise - noise.T
 
         def found(point: Point) -> Any:
-            return objective(problem.gram, n - 1, kappa, problem.beta, point)
+            return objective(problem.rounded_gram, kappa, problem.beta, point)
 
     truth, both = value(problem, point), [(point, False)]
     return Instance(SimpleNamespace(primal=found, dual=found), both, both, lambda _: truth, lambda _: truth, told)

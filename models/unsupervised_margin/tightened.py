@@ -59,7 +59,7 @@ def keep_or_flip(problem: UnsupervisedMargin) -> Formulation:
     z, tau = cp.Variable(len(r), nonneg=True, name="z"), cp.Variable(name="tau")
     side = cp.reshape(a - A.T @ z, (len(a), 1), order="C")
     corner = cp.reshape(2 * tau, (1, 1), order="C")
-    block = cp.bmat([[gram(problem, of.M, of.N, multiply=cp.multiply) / problem.beta, side], [side.T, corner]])
+    block = cp.bmat([[gram(problem, of.M, of.N, cp.multiply, cp.kron) / problem.beta, side], [side.T, corner]])
     shown = r"\begin{bmatrix} G(M, N) / \beta & a - A'z \\ (a - A'z)' & 2\tau \end{bmatrix} \succeq 0,\ z \ge 0"
     parts: dict[str, Equation] = {"G": equation(block >> 0, shown), **of.balance(), **of.lifted()}
     return Formulation(

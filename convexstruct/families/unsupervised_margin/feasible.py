@@ -18,13 +18,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from convexstruct.arrays import Flags, Index, Matrix, Point, Vector
-from convexstruct.families.unsupervised_margin.eigenvalue import least_eigenvalue
+from convexstruct.arrays import Flags, Index, Matrix, Point
 from convexstruct.families.unsupervised_margin.interior import Interior, interior
-from convexstruct.rounding import OUTWARD, UNIT, gamma
+from convexstruct.rounding import OUTWARD, Rounded, RoundedArray, binned, exact, least_eigenvalue
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,10 +68,22 @@ class FeasibleSet:
         """(1/kappa, eps1) and (1/kappa^2, eps2): the means of the rows of M and of N, and how far they may be off."""
         return (1.0 / self.n_labels, self.label_balance), (1.0 / self.n_labels**2, self.pair_balance)
 
+    @cached_property
+    def rounded_shares(self) -> tuple[tuple[Rounded, float], tuple[Rounded, float]]:
+        """`shares` as numbers with their errors."""
+        share = Rounded(1.0) / self.n_labels
+        return (share, self.label_balance), (share * share, self.pair_balance)
+
     def at_pairs(self, m: Matrix) -> tuple[Matrix, Matrix]:
         """M_kl at the current rows and at the previous rows of all pairs; (p2, p2) each."""
         previous, current = self.pairs[:, 0], self.pairs[:, 1]
         return m[np.ix_(current, current)], m[np.ix_(previous, previous)]
+
+    def spread(self, of_pairs: Any, column: int) -> Any:
+        """(p1, p1) sums of the entries of a matrix (p2, p2) at the previous rows (column 0) or the current rows (1) of
+        its pairs: the adjoint of `at_pairs`."""
+        n, rows = self.n_rows, self.pairs[:, column]
+        return binned(of_pairs.reshape(-1), (n * rows[:, None] + rows).ravel(), n * n).reshape(n, n)
 
     # -- how far a point is from it ------------------------------------------------------------------------------------
 
@@ -150,24 +162,25 @@ class FeasibleSet:
         return self.slacks(self.safe)
 
     def slacks(self, point: Point) -> list[float]:
-        """Lower bounds, true in exact arithmetic, on the slacks of the constraints; below 0 is violated.
-
-        Those of entries and upper ties are exact, those of eigenvalues, rows and lower ties rounded downwards."""
+        """Lower bounds, true in exact arithmetic, on the slacks of the constraints; below 0 is violated."""
         found = []
-        for name, (share, balance) in zip("MN", self.shares):
-            x = point[name]
-            n = len(x)
+        for name, (share, balance) in zip("MN", self.rounded_shares):
+            x = exact(point[name])
+            n = len(x.value)
             if not n:
                 continue
-            found.append(float(x.min()))
-            # 1/kappa and every difference are rounded once: each entry by at most 2 UNIT
-            found.append(least_eigenvalue(x - share, 2.0 * UNIT * n))
-            sums: Vector = np.asarray(x.sum(axis=1)) / n
-            off = gamma(n + 2) * (float(np.abs(sums).max()) + share + balance)
-            found.append(balance - float(np.abs(sums - share).max()) - off)
+            found.append(float(x.value.min()))
+            found.append(least_eigenvalue(x - share))
+            found.append(_least(balance - abs(x.sum(axis=1) / n - share)))
         if len(self.pairs) > 1:
-            now, before = self.at_pairs(point["M"])
             free = ~self.tied
-            found.append(float((np.minimum(now, before) - point["N"])[free].min(initial=1.0)))
-            found.append(float((point["N"] - (now + before - 1.0))[free].min(initial=1.0)) - 4.0 * UNIT)
+            now, before = (each[free] for each in self.at_pairs(point["M"]))
+            pair = point["N"][free]
+            found.append(float((np.minimum(now, before) - pair).min(initial=1.0)))
+            found.append(min(1.0, _least(pair - (exact(now) + before - 1.0))))
         return found
+
+
+def _least(x: RoundedArray) -> float:
+    """At most the least entry; inf where there is none."""
+    return float(np.nextafter(x.value - x.errors, -np.inf).min(initial=np.inf))

@@ -25,9 +25,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from convexstruct.arrays import Matrix, Point, Vector
-from convexstruct.families.unsupervised_margin.eigenvalue import least_eigenvalue
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
-from convexstruct.rounding import OUTWARD, UNIT, Rounded, gamma, summed
+from convexstruct.rounding import Rounded, RoundedArray, dot, least_eigenvalue, maximum, summed
 from convexstruct.validation.arguments import mapping
 from convexstruct.validation.arrays import real
 
@@ -74,12 +73,9 @@ class FixedRelation:
         if not np.isfinite(point["lambda"]).all():
             return Rounded(np.inf)
         lam = self.repair(point)["lambda"]
-        image, error = self._image(lam)
-        short = np.maximum(1.0 - image, 0.0)
-        square = summed(0.5 * lam * image, float(lam @ error), 1)
-        rest = summed(short, float((error + UNIT * (1.0 + np.abs(image))).sum()))
-        value = float(square) + float(rest)
-        return Rounded.of(value, square.allowance, rest.allowance, 2.0 * UNIT * abs(value))
+        image = self._relation @ lam
+        value: Rounded = 0.5 * dot(lam, image) + summed(maximum(1.0 - image, 0.0))
+        return value
 
     def dual(self, dual_point: Point) -> Rounded:
         """The lower bound of x, moved into [0, 1], with its allowance; -inf where x is not finite."""
@@ -87,34 +83,19 @@ class FixedRelation:
         if not np.isfinite(x).all():
             return Rounded(-np.inf)
         x = np.clip(x, 0.0, 1.0)
-        image, error = self._image(x)
-        gain = summed(x)
-        square = summed(0.5 * x * image, float(x @ error), 1)
-        bent = 0.5 * len(x) * max(0.0, -self._least) * OUTWARD
-        value = float(gain) - float(square) - bent
-        rounded = 4.0 * UNIT * (float(gain) + abs(float(square)) + bent)
-        return Rounded.of(value, gain.allowance, square.allowance, rounded)
+        bent = Rounded(max(0.0, -self._least)) * len(x)
+        value: Rounded = summed(x) - 0.5 * (dot(x, self._relation @ x) + bent)
+        return value
 
     @cached_property
-    def _relation(self) -> Matrix:
-        """Q (p1, p1) as it was computed."""
-        return np.asarray(self.problem.gram * self.given / (0.5 * self.problem.beta))
-
-    @property
-    def _doubt(self) -> float:
-        """An upper bound on the change of a row of Q (sum of absolute values) by the rounding of K."""
-        return self.problem.kernel_error * float(np.abs(self.given).max(initial=0.0)) / (0.5 * self.problem.beta)
+    def _relation(self) -> RoundedArray:
+        """Q (p1, p1)."""
+        return self.problem.rounded_gram * self.given / (0.5 * self.problem.beta)
 
     @cached_property
     def _least(self) -> float:
-        """A lower bound on the least eigenvalue of the exact Q."""
-        sizes = np.abs(self._relation).sum(axis=1)
-        return least_eigenvalue(self._relation, gamma(4) * float(sizes.max(initial=0.0)) + self._doubt * OUTWARD)
-
-    def _image(self, x: Vector) -> tuple[Vector, Vector]:
-        """Q x for x in [0, 1], and an upper bound on the error of each entry."""
-        error = gamma(len(x) + 6) * (np.abs(self._relation) @ x) + self._doubt * OUTWARD
-        return self._relation @ x, error
+        """At most the least eigenvalue of Q."""
+        return least_eigenvalue(self._relation)
 
     def _read(self, what: str, given: Any, name: str) -> Vector:
         read = mapping(what, given, {name})

@@ -17,18 +17,19 @@ with N in place of the product of an entry of M at the current rows and one at t
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from convexstruct.arrays import Matrix, Vector
+from convexstruct.arrays import Vector
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.marginals.triplets import picks
+from convexstruct.rounding import Rounded, RoundedArray, summed
 
-#: The three tables of a pair, by what stands at its current and at its previous row; and the factor of each.
-TABLES = ("gc", "cg", "gg")
-FACTOR = {"gc": 1.0, "cg": 1.0, "gg": -1.0}
+#: Whether g stands at the current and at the previous row of the three tables of a pair, and the factor of each.
+CURRENT, PREVIOUS, FACTOR = np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0]), np.array([1.0, 1.0, -1.0])
 
 
 def polytope(problem: UnsupervisedMargin) -> tuple[sp.csr_array, Vector]:
@@ -48,64 +49,57 @@ def polytope(problem: UnsupervisedMargin) -> tuple[sp.csr_array, Vector]:
     return sp.csr_array(sp.block_array(blocks)), r
 
 
-def product(one: str, other: str, n_labels: int) -> tuple[float, float]:
-    """The slope and the constant of an inner product of c or g of row i and c or g of row j, as a function of M_ij."""
-    if one == other == "c":
-        return 1.0, 0.0
-    share = n_labels / (n_labels - 1.0)
-    slope = share**2 if one == other else share
-    return slope, -slope / n_labels
+def products(g: Vector, kappa: Any) -> tuple[Any, Any]:
+    """Inner products of vectors of rows i and j, which are g where the flags g (n,) are 1 and c where they are 0, as
+    functions of M_ij: slopes (n, n) and constants (n, n)."""
+    size = (1.0 - g) + g * (kappa / (kappa - 1.0))
+    slope = size[:, None] * size
+    return slope, -slope / kappa * (1.0 - np.outer(1.0 - g, 1.0 - g))
 
 
-def table_products(n_labels: int) -> dict[tuple[str, str], tuple[float, float, float, float]]:
-    """For any two of `TABLES`, the coefficients of N, M (current), M (previous) and 1 in their inner product."""
-    found = {}
-    for one in TABLES:
-        for other in TABLES:
-            (a, b), (c, d) = (product(x, y, n_labels) for x, y in zip(one, other))
-            sign = FACTOR[one] * FACTOR[other]
-            found[one, other] = sign * a * c, sign * a * d, sign * b * c, sign * b * d
-    return found
+def table_products(kappa: Any) -> tuple[Any, Any, Any, Any]:
+    """The coefficients of N, M (current), M (previous) and 1 in the inner products of any two tables; (3, 3) each."""
+    (a, b), (c, d) = products(CURRENT, kappa), products(PREVIOUS, kappa)
+    signs = np.outer(FACTOR, FACTOR)
+    return signs * a * c, signs * a * d, signs * b * c, signs * b * d
 
 
-def places(problem: UnsupervisedMargin) -> dict[str, sp.csr_array]:
-    """For each of `TABLES` the matrix (p2, p1 + p2) that picks the entries of x that multiply it."""
-    p1, size = problem.n_rows, problem.n_rows + problem.n_pairs
-    at = (problem.current, problem.previous, np.arange(p1, size))
-    return {name: picks(rows, size) for name, rows in zip(TABLES, at)}
+def tables(problem: UnsupervisedMargin) -> sp.csr_array:
+    """(3 p2, p1 + p2) the entry of x that multiplies each table, first of all pairs the first."""
+    size = problem.n_rows + problem.n_pairs
+    return picks(np.concatenate((problem.current, problem.previous, np.arange(problem.n_rows, size))), size)
 
 
-def gram(problem: UnsupervisedMargin, m: Any, n: Any, of: Any = np.asarray, multiply: Any = np.multiply) -> Any:
-    """G (p1 + p2, p1 + p2) of M and N, numbers or, with ``multiply`` = cp.multiply, CVXPY's expressions; ``of`` is
-    applied to K and to all coefficients: np.abs gives the sums of the magnitudes."""
-    rows, at = sp.eye_array(problem.n_rows, problem.n_rows + problem.n_pairs, format="csr"), places(problem)
-    slope, constant = product("g", "g", problem.n_labels)
-    total = rows.T @ multiply(of(problem.gram), of(slope) * m + of(constant)) @ rows
+def kron(a: Any, x: Any) -> Any:
+    """The blocks a_ij x."""
+    k, n = len(FACTOR), x.shape[0]
+    return (a[:, None, :, None] * x[None, :, None, :]).reshape(k * n, k * n)
+
+
+def gram(problem: UnsupervisedMargin, m: Any, n: Any, multiply: Any = operator.mul, kron: Any = kron) -> Any:
+    """G (p1 + p2, p1 + p2) of M and N: arrays, arrays with errors (`rounding`), or, with ``multiply`` = cp.multiply and
+    ``kron`` = cp.kron, CVXPY's expressions."""
+    rounded = isinstance(m, RoundedArray)
+    kernel, kappa = (problem.rounded_gram, Rounded(problem.n_labels)) if rounded else (problem.gram, problem.n_labels)
+    rows, of_pairs = sp.eye_array(problem.n_rows, problem.n_rows + problem.n_pairs, format="csr"), tables(problem)
+    slope, constant = products(np.ones(1), kappa)
+    total = rows.T @ multiply(kernel, slope[0, 0] * m + constant[0, 0]) @ rows
     if problem.n_pairs:
         now, before = (m[each][:, each] for each in (problem.current, problem.previous))
-        for (one, other), (a, b, c, d) in table_products(problem.n_labels).items():
-            total = total + at[one].T @ (of(a) * n + of(b) * now + of(c) * before + of(d)) @ at[other]
+        parts = zip(table_products(kappa), (n, now, before, np.ones((problem.n_pairs,) * 2)))
+        total = total + of_pairs.T @ sum(kron(a, x) for a, x in parts) @ of_pairs
     return total
 
 
-def adjoint(problem: UnsupervisedMargin, w: Matrix, of: Any = np.asarray) -> tuple[Matrix, Matrix, list[Matrix]]:
-    """The coefficients of M and of N in <W, G(M, N)>, and matrices whose entries sum to its constant; ``of`` as in
-    `gram`."""
-    p1, p2 = problem.n_rows, problem.n_pairs
-    slope, constant = product("g", "g", problem.n_labels)
-    known = of(problem.gram) * w[:p1, :p1]
-    costs, at = of(slope) * known, places(problem)
-    of_n, of_now, of_before, rest = np.zeros((4, p2, p2))
-    for (one, other), coefficients in table_products(problem.n_labels).items():
-        here = at[one] @ w @ at[other].T
-        for total, coefficient in zip((of_n, of_now, of_before, rest), coefficients):
-            total += of(coefficient) * here
-    np.add.at(costs, np.ix_(problem.current, problem.current), of_now)
-    np.add.at(costs, np.ix_(problem.previous, problem.previous), of_before)
-    return costs, of_n, [of(constant) * known, rest]
-
-
-def roundings(problem: UnsupervisedMargin) -> int:
-    """Roundings behind an entry of G, or behind a coefficient of M or N in <W, G>, at most: 9 in a coefficient of
-    `table_products`, 4 in a table's product, 9 in the sum over pairs of tables, and one for each pair of siblings."""
-    return 24 + 4 * int(problem.feasible.siblings.max(initial=1)) ** 2
+def adjoint(problem: UnsupervisedMargin, w: RoundedArray) -> tuple[RoundedArray, RoundedArray, Rounded]:
+    """The coefficients of M and of N in <W, G(M, N)>, and its constant."""
+    p1, p2, kappa, of_pairs = problem.n_rows, problem.n_pairs, Rounded(problem.n_labels), tables(problem)
+    slope, constant = products(np.ones(1), kappa)
+    known = problem.rounded_gram * w[:p1, :p1]
+    here = (of_pairs @ w @ of_pairs.T).reshape(3, p2, 3, p2)
+    of_n, of_now, of_before, rest = (
+        (a[:, None, :, None] * here).sum(axis=2).sum(axis=0) for a in table_products(kappa)
+    )
+    spread = problem.feasible.spread
+    costs = known * slope + spread(of_now, 1) + spread(of_before, 0)
+    return costs, of_n, summed(known * constant) + summed(rest)

@@ -39,11 +39,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Matrix, Point, Vector
-from convexstruct.families.unsupervised_margin.eigenvalue import least_eigenvalue
-from convexstruct.families.unsupervised_margin.label_exchanges import adjoint, gram, polytope, roundings
+from convexstruct.families.unsupervised_margin.label_exchanges import adjoint, gram, polytope
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.rounding import largest
-from convexstruct.rounding import OUTWARD, UNIT, Rounded, gamma, summed, total
+from convexstruct.rounding import OUTWARD, UNIT, Rounded, RoundedArray, dot, exact, least_eigenvalue, maximum, summed
 from convexstruct.validation.arguments import mapping
 from convexstruct.validation.arrays import real
 
@@ -91,18 +90,18 @@ class PermutationInvariantMargin:
             feasible = self.problem.feasible
             near = feasible.entrywise(point)
             x, z = point["x"] if self.fixed is None else self.fixed, np.maximum(point["z"], 0.0)
-            value, t = self._tangent(near, x, z), max(feasible.share_inside(near), self._share(near))
+            g = self.gram(near)
+            value, t = self._tangent(g, x, z), max(feasible.share_inside(near), self._share(g))
             if not np.isfinite(t):
                 return Rounded(np.inf)
-            inside = self._tangent(feasible.safe, x, z)
-            further = max(0.0, t * (inside.upper - value.lower)) * OUTWARD  # f is convex in (M, N)
-            found = Rounded.of(float(value), value.allowance, further)
+            reached = value + t * (self._tangent(self._safe_gram, x, z) - value)  # f is convex in (M, N)
+            found = Rounded.of(float(value), max(value.allowance, reached.upper - float(value)))
             return found if np.isfinite(found) else Rounded(np.inf)
 
     def repair(self, point: Point) -> Point:
         """(M, N) repaired for the reduced SDP, then moved inside until G is semidefinite; z at least 0."""
         near = self.problem.repair(point)
-        t, safe = min(1.0, self._share(near)), self.problem.feasible.safe
+        t, safe = min(1.0, self._share(self.gram(near))), self.problem.feasible.safe
         near = {name: (1.0 - t) * near[name] + t * safe[name] for name in "MN"}
         return {**point, **self.problem.feasible.entrywise(near), "z": np.maximum(point["z"], 0.0)}
 
@@ -110,47 +109,38 @@ class PermutationInvariantMargin:
         """Those of the reduced SDP; the violation of G semidefinite relative to G's largest row sum, and of z >= 0."""
         found = {**self.problem.residuals(point), "z below 0": max(0.0, -float(point["z"].min()))}
         if self.fixed is None and all(np.isfinite(x).all() for x in point.values()):
-            g = self.gram(self.problem.feasible.entrywise(point))
+            g = self.gram(self.problem.feasible.entrywise(point)).value
             size = float(np.abs(g).sum(axis=1).max()) or 1.0
             found["G not semidefinite"] = max(0.0, -float(np.linalg.eigvalsh(g)[0]) / size)
         return found
 
-    def gram(self, point: Point, of: Any = np.asarray) -> Matrix:
-        """G at M and N; with ``of`` = np.abs the sums of the magnitudes of its terms."""
-        return np.asarray(gram(self.problem, point["M"], point["N"], of))
+    def gram(self, point: Point) -> RoundedArray:
+        """G at M and N."""
+        found: RoundedArray = gram(self.problem, exact(point["M"]), exact(point["N"]))
+        return found
 
-    def _tangent(self, point: Point, x: Vector, z: Vector) -> Rounded:
-        """The formula of f at M, N, x and z, for feasible and infeasible M and N."""
-        problem, (a, r), n = self.problem, self._polytope, self.size
-        g, beta = self.gram(point), problem.beta
-        product = g @ x
-        error = (gamma(roundings(problem)) * self.gram(point, np.abs) + gamma(n + 2) * np.abs(g)) @ np.abs(x)
-        error[: problem.n_rows] += self._doubt * float(np.abs(x).max())
-        left = self._gain - product / beta - a.T @ z
-        sizes = error / beta + gamma(roundings(problem) + 4) * (self._gain + np.abs(product) / beta + abs(a).T @ z)
-        square = summed(x * product, float(np.abs(x) @ error), 1)
-        rest = summed(np.concatenate((r * z, np.maximum(left, 0.0))), float(sizes.sum()), 1)
-        value = float(square) / (2.0 * beta) + float(rest)
-        rounded = 4.0 * UNIT * (abs(float(square)) / beta + abs(float(rest)))
-        return Rounded.of(value, square.allowance / (2.0 * beta), rest.allowance, rounded)
+    def _tangent(self, g: RoundedArray, x: Vector, z: Vector) -> Rounded:
+        """The formula of f at G, x and z."""
+        (a, r), beta = self._polytope, self.problem.beta
+        image = g @ x
+        left = self._gain - image / beta - a.T @ exact(z)
+        value: Rounded = dot(x, image) / (2.0 * beta) + dot(r, z) + summed(maximum(left, 0.0))
+        return value
 
-    def _share(self, point: Point) -> float:
+    def _share(self, g: RoundedArray) -> float:
         """The step towards the point inside that makes G semidefinite in exact arithmetic; 0 with x fixed."""
-        if self.fixed is not None:
-            return 0.0
-        here = self._least(point)
+        here = 0.0 if self.fixed is not None else least_eigenvalue(g)
         if here >= 0.0:
             return 0.0
         return -here / (self._inside - here) * OUTWARD if self._inside > 0.0 else np.inf
 
-    def _least(self, point: Point) -> float:
-        sizes = self.gram(point, np.abs)
-        radius = gamma(roundings(self.problem)) * float(sizes.sum(axis=1).max()) + self._doubt
-        return least_eigenvalue(self.gram(point), radius)
+    @cached_property
+    def _safe_gram(self) -> RoundedArray:
+        return self.gram(self.problem.feasible.safe)
 
     @cached_property
     def _inside(self) -> float:
-        return self._least(self.problem.feasible.safe)
+        return least_eigenvalue(self._safe_gram)
 
     @cached_property
     def _polytope(self) -> tuple[sp.csr_array, Vector]:
@@ -161,12 +151,6 @@ class PermutationInvariantMargin:
         """a: 1 for each row, 0 for each pair."""
         return np.concatenate([np.ones(self.problem.n_rows), np.zeros(self.problem.n_pairs)])
 
-    @property
-    def _doubt(self) -> float:
-        """An upper bound on the change of a row of G (sum of absolute values) by the rounding of the kernel."""
-        k = self.problem.n_labels
-        return self.problem.kernel_error * (k**2 + k) / (k - 1.0) ** 2
-
     # -- dual ----------------------------------------------------------------------------------------------------------
 
     def dual(self, dual_point: Point) -> Rounded:
@@ -175,24 +159,15 @@ class PermutationInvariantMargin:
         with np.errstate(all="ignore"):
             if not all(np.isfinite(array).all() for array in read.values()):
                 return Rounded(-np.inf)
-            y = self._inside_polytope(read["x"])
+            y = exact(self._inside_polytope(read["x"]))
             if self.fixed is None:
-                w = self._lifted(read["W"], y) if "W" in read else np.outer(y, y)
-                sizes = np.abs(w)
+                w = self._lifted(read["W"], y) if "W" in read else _outer(y, y)
             else:
-                x, once = self.fixed, np.outer(self.fixed, y)
-                w, sizes = once + once.T - np.outer(x, x), np.abs(once) + np.abs(once).T + np.abs(np.outer(x, x))
-            costs, pair_costs, constants = adjoint(self.problem, w)
-            constant = summed(np.concatenate([part.ravel() for part in constants]))
-            *of_matrices, of_constant = adjoint(self.problem, sizes, np.abs)
-            magnitudes = float(sum(part.sum() for part in (*of_matrices, *of_constant)))
-            most = largest(self.problem.feasible, costs, pair_costs, read)
-            gain, beta = summed(y[: self.problem.n_rows]), self.problem.beta
-            error = gamma(roundings(self.problem)) * magnitudes + constant.allowance + most.allowance
-            error += self._doubt * float(np.abs(sizes).max())
-            value = total([float(gain), -(float(most) + float(constant)) / (2.0 * beta)])
-            rounded = 4.0 * UNIT * (abs(float(most)) + abs(float(constant))) / beta
-            found = Rounded.of(float(value), value.allowance, gain.allowance, error / (2.0 * beta), rounded)
+                x = exact(self.fixed)
+                w = _outer(x, y) + _outer(y, x) - _outer(x, x)
+            costs, pair_costs, constant = adjoint(self.problem, w)
+            most = largest(self.problem.feasible, costs, pair_costs, read) + constant
+            found: Rounded = summed(y[: self.problem.n_rows]) - most / (2.0 * self.problem.beta)
             return found if np.isfinite(found) else Rounded(-np.inf)
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
@@ -218,11 +193,12 @@ class PermutationInvariantMargin:
         least = np.maximum(x[p1:], np.maximum(now + before - 1.0 + 2.0 * UNIT, 0.0))
         return np.concatenate((lam, np.minimum(least, np.minimum(now, before))))
 
-    def _lifted(self, given: Matrix, y: Vector) -> Matrix:
+    def _lifted(self, given: Matrix, y: RoundedArray) -> RoundedArray:
         """W with W - yy' semidefinite in exact arithmetic."""
         w = 0.5 * (given + given.T)
-        apart = w - np.outer(y, y)
-        radius = gamma(3) * float((np.abs(w) + np.outer(np.abs(y), np.abs(y))).sum(axis=1).max())
-        lift = max(0.0, -least_eigenvalue(apart, radius)) * OUTWARD
-        w[np.diag_indices_from(w)] += lift + 2.0 * UNIT * (lift + float(np.abs(np.diagonal(w)).max()))
-        return w
+        return exact(w) + max(0.0, -least_eigenvalue(w - _outer(y, y))) * np.eye(len(w))
+
+
+def _outer(x: RoundedArray, y: RoundedArray) -> RoundedArray:
+    """xy'."""
+    return x[:, None] * y

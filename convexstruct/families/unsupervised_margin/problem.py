@@ -23,8 +23,7 @@ of the paper, and C e = e, D e = e are not printed (both restored).
 
 **Point** {"M": (p1, p1), "N": (p2, p2)}. **Dual witness** {"P": (p1, p1), "u", "y": (p1,), "W_current", "W_previous",
 "W_pair": (p2, p2), "v", "z": (p2,)}, missing ones being 0: multipliers of the entries, of the rows (9), of the
-diagonals and of (11). Every finite witness gives a bound, since it is made feasible (`.rounding` has the formula and
-the allowances).
+diagonals and of (11). Every finite witness gives a bound, since it is made feasible (`.rounding` has the formula).
 
 **Without pairs** it is the multiclass relaxation of section 2.2 with De = e, which collapses in the same way:
 n (1 - 1/kappa) - (max <K, M> - 1'K1/kappa) / (2 beta). The two-class SDP (3) is another problem, tighter than this one
@@ -46,9 +45,9 @@ from convexstruct.arrays import Index, Labels, Matrix, Point
 from convexstruct.families.unsupervised_margin.feasible import FeasibleSet
 from convexstruct.families.unsupervised_margin.interior import least_pair_balance
 from convexstruct.families.unsupervised_margin.labels_from_gram import labels_from_gram
-from convexstruct.families.unsupervised_margin.rounding import gram_error, lower_bound, reason, upper_bound
+from convexstruct.families.unsupervised_margin.rounding import lower_bound, reason, upper_bound
 from convexstruct.features.graphs.gram import check_semidefinite, symmetric
-from convexstruct.rounding import Rounded
+from convexstruct.rounding import Rounded, RoundedArray, adjoint, exact
 from convexstruct.validation.arguments import mapping, number, refuse, sentence, sequence, sized, whole
 from convexstruct.validation.arrays import frozen, predictive, raw, real, wholes
 
@@ -205,9 +204,18 @@ class UnsupervisedMargin:
         return FeasibleSet(self.n_rows, self.pairs, self.n_labels, self.label_balance, self.pair_balance)
 
     @cached_property
+    def rounded_gram(self) -> RoundedArray:
+        """K (p1, p1): the given kernel, which is exact, or features features' with their error."""
+        if self.features is None:
+            return exact(self.kernel)  # type: ignore[arg-type]  # one of the two is given
+        with np.errstate(all="ignore"):
+            found: RoundedArray = adjoint(self.features.T, exact(self.features.T))
+        return found
+
+    @cached_property
     def gram(self) -> Matrix:
-        """K (p1, p1): the given kernel, or features features'."""
-        return self.kernel if self.features is None else frozen(self.features @ self.features.T)  # type: ignore[return-value]
+        """K as it is computed."""
+        return frozen(self.rounded_gram.value)
 
     @cached_property
     def trivial_value(self) -> float:
@@ -241,7 +249,7 @@ class UnsupervisedMargin:
         with np.errstate(all="ignore"):
             if not all(np.isfinite(x).all() for x in point.values()):
                 return Rounded(np.inf)
-            found = upper_bound(self.feasible, self.gram, self.n_labels, self.beta, point, self.kernel_error)
+            found = upper_bound(self.feasible, self.rounded_gram, self.beta, point)
             return found if np.isfinite(found) else Rounded(np.inf)
 
     def repair(self, point: Point) -> Point:
@@ -260,7 +268,7 @@ class UnsupervisedMargin:
         with np.errstate(all="ignore"):
             if not all(np.isfinite(array).all() for array in witness.values()):
                 return Rounded(-np.inf)
-            found = lower_bound(self.feasible, self.gram, self.n_labels, self.beta, witness, self.kernel_error)
+            found = lower_bound(self.feasible, self.rounded_gram, self.beta, witness)
             return found if np.isfinite(found) else Rounded(-np.inf)
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
@@ -298,11 +306,6 @@ class UnsupervisedMargin:
             refuse("examples", examples, "None: M says the labels of the problem's own rows alone")
         labels = labels_from_gram(predictive(self.as_point(point))["M"], self.n_labels)
         return np.split(labels, np.cumsum(self.lengths)[:-1])
-
-    @cached_property
-    def kernel_error(self) -> float:
-        """An upper bound on sum_ij |K_ij - (features features')_ij| for the K that is stored."""
-        return gram_error(self.features)
 
 
 def _read_observations(given: Any, n_symbols: Any) -> tuple[Matrix, Index]:

@@ -29,7 +29,8 @@ import numpy as np
 from convexstruct.arrays import Matrix, Point
 from convexstruct.core.certificates import Unconstrained
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
-from convexstruct.rounding import UNIT, Rounded, gamma, summed
+from convexstruct.marginals.triplets import picks
+from convexstruct.rounding import TINY, Rounded, RoundedArray, exact, gamma, largest, square, summed
 from convexstruct.validation.arguments import mapping
 from convexstruct.validation.arrays import real
 
@@ -74,23 +75,16 @@ class RelaxedLoss(Unconstrained):
 
     def primal(self, point: Point) -> Rounded:
         """The upper bound with its allowance; inf where the point is not finite."""
-        problem, mu, nu, b = self.problem, point["mu"], point["nu"], point["b"]
+        problem, kappa = self.problem, self.problem.n_labels
         if not all(np.isfinite(x).all() for x in point.values()):
             return Rounded(np.inf)
-        c, k, kappa = self.given["C"], problem.gram, problem.n_labels
-        table = self.given["D"].sum(axis=0) - nu.sum(axis=0)
-        a = (table.reshape(kappa, kappa) - b[:, :, None]).max(axis=1, initial=-np.inf)
-        scores, sizes = k @ (c - mu) - problem.beta * c, np.abs(k) @ (np.abs(c) + np.abs(mu))
-        sizes += problem.beta * np.abs(c)
-        spread = np.abs(self.given["D"]).sum(axis=0) + np.abs(nu).sum(axis=0)
+        mu, nu, b, c = *(exact(point[name]) for name in ("mu", "nu", "b")), self.given["C"]
+        table = exact(self.given["D"]).sum(axis=0) - nu.sum(axis=0)
+        a = largest(table.reshape(kappa, kappa) - b[:, :, None], axis=1)
+        scores = problem.rounded_gram @ (c - mu) - problem.beta * exact(c)
         for rows, part in ((problem.current, a), (problem.previous, b)):
-            np.add.at(scores, rows, part)
-            np.add.at(sizes, rows, np.abs(part) + (float(spread.max()) if len(b) else 0.0))
-        depth = problem.n_rows + problem.n_pairs + 4 * kappa + 8
-        doubt = problem.kernel_error * float((np.abs(c) + np.abs(mu)).max())
-        theta = summed(scores.max(axis=1), gamma(depth) * float(sizes.max(axis=1).sum()) + doubt)
-        square, error = self.squares(mu, nu)
-        return self._value(float(theta) + square, theta.allowance + error)
+            scores = scores + picks(rows, problem.n_rows).T @ part
+        return self._value(summed(largest(scores, axis=1)) + self._squares(mu, nu))
 
     def dual(self, dual_point: Point) -> Rounded:
         """The lower bound with its allowance; -inf where the witness is not finite, or so large that sums overflow."""
@@ -101,16 +95,11 @@ class RelaxedLoss(Unconstrained):
             return Rounded(-np.inf)
         problem, c = self.problem, self.given["C"]
         mu, nu, depth = self.distribution(mu, nu)
-        costs = problem.gram @ c - problem.beta * c
-        size = float(np.sum(mu * (np.abs(problem.gram) @ np.abs(c) + problem.beta * np.abs(c))))
-        tables, together = self.given["D"].sum(axis=0), nu.sum(axis=0)
-        size += float(np.abs(self.given["D"]).sum(axis=0) @ together)
-        square, error = self.squares(mu, nu)
-        sizes = self.squares(mu, nu, np.abs)[0]
-        operations = depth + 2 * (problem.n_rows + problem.n_pairs) + 8
-        value = float(np.sum(mu * costs)) + float(tables @ together) - square
-        doubt = problem.kernel_error * float(np.abs(c).max())
-        return self._value(value, error + gamma(operations) * (size + 2.0 * sizes) + doubt)
+        lost = depth * problem.n_labels * TINY
+        of_rows, of_pairs = (RoundedArray(each, gamma(depth) * each + lost) for each in (mu, nu))
+        linear = summed(of_rows * (problem.rounded_gram @ c - problem.beta * exact(c)))
+        linear = linear + summed(exact(self.given["D"]).sum(axis=0) * of_pairs.sum(axis=0))
+        return self._value(linear - self._squares(of_rows, of_pairs))
 
     def distribution(self, mu: Matrix, nu: Matrix) -> tuple[Matrix, Matrix, int]:
         """Marginals of a distribution near (mu, nu), and the number of roundings in an entry."""
@@ -126,24 +115,17 @@ class RelaxedLoss(Unconstrained):
             todo, depth = todo[~known[problem.current[todo]]], depth + 1
         return mu, nu.reshape(-1, kappa**2), (depth + 1) * (2 * kappa + 4)
 
-    def squares(self, mu: Matrix, nu: Matrix, of: Any = np.asarray) -> tuple[float, float]:
-        """<mu, K mu>/2 + |1'nu|^2/2, with ``of`` applied to K, and a bound on its error."""
-        gram = self.problem.gram
-        value, spread = float(np.sum(mu * (of(gram) @ mu))), nu.sum(axis=0)
-        size = float(np.sum(np.abs(mu) * (np.abs(gram) @ np.abs(mu)))) + float((np.abs(nu).sum(axis=0) ** 2).sum())
-        doubt = self.problem.kernel_error * float(np.square(np.abs(mu).max()))
-        operations = 2 * (self.problem.n_rows + self.problem.n_pairs) + 4 * self.problem.n_labels**2
-        return 0.5 * (value + float(spread @ spread)), gamma(operations) * size + doubt
+    def _squares(self, mu: RoundedArray, nu: RoundedArray) -> Rounded:
+        """<mu, K mu>/2 + |1'nu|^2/2."""
+        found: Rounded = 0.5 * (summed(mu * (self.problem.rounded_gram @ mu)) + square(nu.sum(axis=0)))
+        return found
 
-    def _value(self, maximum: float, error: float) -> Rounded:
+    def _value(self, maximum: Rounded) -> Rounded:
         """p1 + (maximum - <K, M>/2 - <E, N>/2) / beta."""
         problem, m, n = self.problem, self.given["M"], self.given["N"]
-        taken = [summed(problem.gram * m, UNIT * float(np.abs(problem.gram * m).sum())), summed(n)]
-        left = maximum - 0.5 * (float(taken[0]) + float(taken[1]))
-        value = problem.n_rows + left / problem.beta
-        error += sum(each.allowance for each in taken) + problem.kernel_error * float(np.abs(m).max())
-        size = abs(maximum) + sum(abs(float(each)) for each in taken)
-        return Rounded.of(value, error / problem.beta, 4.0 * UNIT * (size / problem.beta + abs(value)))
+        taken = summed(problem.rounded_gram * m) + summed(n)
+        value: Rounded = problem.n_rows + (maximum - 0.5 * taken) / problem.beta
+        return value
 
 
 def _shares(rows: Matrix) -> Matrix:

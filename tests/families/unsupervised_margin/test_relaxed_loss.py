@@ -12,6 +12,7 @@ import pytest
 from convexstruct.core.certificates import certify
 from convexstruct.families.unsupervised_margin import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.relaxed_loss import RelaxedLoss
+from convexstruct.rounding import UNIT
 
 TREE = [[2, 3], [0, 1], [0, 2]]  # children before their parents
 
@@ -73,6 +74,19 @@ def test_what_a_witness_is_read_as_agrees_at_both_rows_of_every_pair(seed: int) 
     np.testing.assert_allclose(mu.sum(axis=1), 1.0, rtol=1e-12)
     np.testing.assert_allclose(tables.sum(axis=2), mu[pairs[:, 0]], rtol=1e-12)
     np.testing.assert_allclose(tables.sum(axis=1), mu[pairs[:, 1]], rtol=1e-12)
+
+
+def test_a_witness_is_right_to_its_allowance_where_every_marginal_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Marginals moved by their whole error, which no rounding hides."""
+    (of, rng), off = instance(0), 1e-6
+    mu, nu = mixture(of, rng)
+    witness = {"mu": mu, "nu": nu}
+    truth = of.dual(witness)
+    for _ in range(10):
+        moved = [x * (1.0 + off * rng.choice([-1.0, 1.0], size=x.shape)) for x in (mu, nu)]
+        monkeypatch.setattr(RelaxedLoss, "distribution", lambda *_, moved=moved: (*moved, 1.001 * off / UNIT))
+        found = of.dual(witness)
+        assert 1e-3 * found.allowance <= abs(found - truth) <= found.allowance
 
 
 def test_what_is_not_finite_has_no_bound() -> None:

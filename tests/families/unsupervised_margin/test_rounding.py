@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from convexstruct.families.unsupervised_margin import UnsupervisedMargin
-from convexstruct.families.unsupervised_margin.rounding import gram_error
 
 
 def reads(kernel: np.ndarray, n_labels: int = 3, **options: float) -> UnsupervisedMargin:
@@ -35,8 +34,9 @@ def test_the_reason_for_large_allowances_names_the_row_or_the_balance() -> None:
 @pytest.mark.parametrize("size", [1e-8, 1.0, 1e8])
 def test_the_inner_products_err_and_by_no_more_than_is_said(size: float) -> None:
     features = size * np.random.default_rng(0).normal(size=(6, 4))
-    gram = UnsupervisedMargin.read([features], 2, beta=1.0, label_balance=0.4).gram
-    truth = [[sum(Fraction(a) * Fraction(b) for a, b in zip(x, y)) for y in features] for x in features]
-    error = sum(abs(Fraction(k) - e) for found, row in zip(gram, truth) for k, e in zip(found, row))
-    assert 0 < error <= Fraction(gram_error(features))
-    assert gram_error(np.round(features / size)) == 0.0
+    gram = UnsupervisedMargin.read([features], 2, beta=1.0, label_balance=0.4).rounded_gram
+    truth = [sum(Fraction(a) * Fraction(b) for a, b in zip(x, y)) for x in features for y in features]
+    errors = [abs(Fraction(k) - e) for k, e in zip(gram.value.ravel(), truth)]
+    assert sum(errors) > 0
+    assert all(error <= Fraction(said) for error, said in zip(errors, gram.errors.ravel()))
+    assert (gram.errors <= 1e-14 * np.abs(features) @ np.abs(features).T).all()

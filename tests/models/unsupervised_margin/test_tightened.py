@@ -41,7 +41,7 @@ def test_the_gram_matrix_is_that_of_the_differences_of_any_labelling(name: str) 
     problem = INSTANCES[name]()
     for labels in list(losses(name))[:5]:
         found = indicators(problem, labels)
-        got = gram(problem, cp.Constant(found["M"]), cp.Constant(found["N"]), multiply=cp.multiply).value
+        got = gram(problem, cp.Constant(found["M"]), cp.Constant(found["N"]), multiply=cp.multiply, kron=cp.kron).value
         nodes, tables = differences(problem, labels)
         expected = np.array(
             [
