@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct import deadline
-from convexstruct.arrays import Flags, Index, Matrix, Tensor, Vector
+from convexstruct.arrays import Flags, Index, Matrix, Vector
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Tables
 from convexstruct.oracles.polytope.feasible_tables import feasible_tables
 from convexstruct.oracles.polytope.table_columns import Columns
@@ -115,13 +115,6 @@ def evaluate(
     return found, value
 
 
-def dual_value(structure: CliqueTables, tables: Tables, weights: Weights, multipliers: Tables) -> Vector:
-    """D at xi, maximised over lambda: a lower bound on each component's optimum for any xi; (n_components,)."""
-    layout = Columns(structure)
-    m = layout.tables(tables)
-    return _base(structure, m, weights) + evaluate(layout, m, weights, layout.cells(multipliers), unknown(structure))[1]
-
-
 def _base(structure: CliqueTables, tables: Tables, weights: Weights) -> Vector:
     """sum_c d_c^2 |m_c|^2 / 2 of each component."""
     total = np.zeros(structure.n_components)
@@ -201,14 +194,12 @@ class Projected:
     """The result of `project_tables`.
 
     tables : one array for each group. multipliers : one array for each agreement, to start the next projection from.
-    lower_bound : (n_components,) D. disagreement : (n_components,) the largest before repair, relative to the scale.
-    rounds : the number of rounds of the block that took most.
+    lower_bound : (n_components,) D. rounds : the number of rounds of the block that took most.
     """
 
     tables: Tables
     multipliers: Tables
     lower_bound: Vector
-    disagreement: Vector
     rounds: int
 
 
@@ -222,7 +213,7 @@ def project_tables(
     tol: float = 1e-8,
 ) -> Projected:
     """The projection of ``tables`` onto the local marginal polytope, in the norm sum d_c^2 |a_c|^2 / 2, feasible up to
-    rounding.
+    rounding: of chains the mappings (23), (25) of E.1, where scale is C / N.
 
     Parameters
     ----------
@@ -237,7 +228,7 @@ def project_tables(
     each = np.broadcast_to(np.asarray(scale, dtype=np.float64), (structure.n_components,))
     found = [np.empty(shape) for shape in structure.shapes]
     multipliers = structure.split_multipliers(np.empty(structure.n_multipliers))
-    bounds, apart = np.empty((2, structure.n_components))
+    bounds = np.empty(structure.n_components)
     rounds = 0
     for block in structure.blocks:
         here, count = each[block.components], 0
@@ -251,40 +242,9 @@ def project_tables(
             target[...] = table
         for target, piece in zip(block.between(multipliers), ascent.multipliers):
             target[...] = piece
-        bounds[block.components], apart[block.components] = ascent.value, ascent.disagreement / here
+        bounds[block.components] = ascent.value
         rounds = max(rounds, count)
-    return Projected(found, multipliers, bounds, apart, rounds)
-
-
-class ProjectedChains(NamedTuple):
-    """node (P, S) and edge (Q, S, S) marginals, one chain after the other, and multipliers to start the next projection
-    from."""
-
-    node: Matrix
-    edge: Tensor
-    multipliers: Tables
-
-
-def project_chains(
-    structure: CliqueTables,
-    node: Matrix,
-    edge: Tensor,
-    scale: ArrayLike = 1.0,
-    start: Tables | None = None,
-    tol: float = 1e-8,
-) -> ProjectedChains:
-    """The projection of node and edge tables onto the marginals of (scaled) distributions over chains' labellings:
-    the mappings (23), (25) of E.1, where scale is C / N.
-
-    Parameters
-    ----------
-    structure : `chain_tables(chains, n_labels)`, made once.
-    node, edge : (P, S) and (Q, S, S), one chain after the other in the caller's order; the edges join neighbouring
-        nodes.
-    scale, start, tol : as in `project_tables`.
-    """
-    found = project_tables(structure, [node, edge], None, scale, start=start, tol=tol)
-    return ProjectedChains(found.tables[0], found.tables[1], found.multipliers)
+    return Projected(found, multipliers, bounds, rounds)
 
 
 def simplex_thresholds(x: Matrix, z: Vector, start: Vector, slack: Vector | float = 0.0) -> tuple[Vector, Matrix]:

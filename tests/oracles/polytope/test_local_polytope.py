@@ -15,9 +15,8 @@ from convexstruct.oracles.box.projection import project_box_equality
 from convexstruct.oracles.polytope import clique_tables, local_polytope
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Tables, chain_tables, graph_tables
 from convexstruct.oracles.polytope.local_polytope import (
+    Weights,
     ascend,
-    dual_value,
-    project_chains,
     project_tables,
     read_weights,
     simplex_thresholds,
@@ -46,6 +45,11 @@ def greatest(structure: CliqueTables, direction: Tables, scale: Vector) -> float
 def objective(tables: Tables, wanted: Tables, d: list[Vector]) -> float:
     rows = (((a - m).reshape(len(m), -1) ** 2).sum(axis=1) for a, m in zip(tables, wanted))
     return float(sum(0.5 * np.square(each) @ row for each, row in zip(d, rows)))
+
+
+def dual_value(structure: CliqueTables, tables: Tables, weights: Weights, multipliers: Tables) -> Vector:
+    """D at xi, maximised over lambda, of each component: that of the first round from there."""
+    return next(ascend(structure, tables, weights, multipliers)).value
 
 
 def assert_is_projection(structure: CliqueTables, m: Tables, d: list[Vector], scale: Vector) -> None:
@@ -81,16 +85,16 @@ def test_on_a_chain_the_vertices_are_the_labellings() -> None:
     """The variational inequality again, over all labellings written out and no linear program."""
     structure = chain_tables(chains([4]), 3)
     node, edge = noise(structure, 3)
-    found = project_chains(structure, node, edge, 0.5, tol=1e-10)
-    toward_node, toward_edge = node - found.node, edge - found.edge
-    here = (toward_node * found.node).sum() + (toward_edge * found.edge).sum()
+    nodes, edges = project_tables(structure, [node, edge], None, 0.5, tol=1e-10).tables
+    toward_node, toward_edge = node - nodes, edge - edges
+    here = (toward_node * nodes).sum() + (toward_edge * edges).sum()
     best = max(
         0.5 * sum(toward_node[t, y[t]] for t in range(4)) + 0.5 * sum(toward_edge[t, y[t], y[t + 1]] for t in range(3))
         for y in product(range(3), repeat=4)
     )
     assert best <= here + HIGH.gap
-    np.testing.assert_allclose(found.edge.sum(axis=2), found.node[:3], atol=ROUNDING)
-    np.testing.assert_allclose(found.edge.sum(axis=1), found.node[1:], atol=ROUNDING)
+    np.testing.assert_allclose(edges.sum(axis=2), nodes[:3], atol=ROUNDING)
+    np.testing.assert_allclose(edges.sum(axis=1), nodes[1:], atol=ROUNDING)
 
 
 def test_edges_alone_are_what_e31_says() -> None:
@@ -111,9 +115,8 @@ def test_a_member_is_its_own_projection() -> None:
     structure = chain_tables(chains([3, 2]), 3)
     node, edge = (np.full(shape, 1.0) for shape in structure.shapes)
     node, edge = node / 3, edge / 9
-    found = project_chains(structure, node, edge)
-    np.testing.assert_allclose(found.node, node, atol=ROUNDING)
-    np.testing.assert_allclose(found.edge, edge, atol=ROUNDING)
+    for found, table in zip(project_tables(structure, [node, edge]).tables, (node, edge)):
+        np.testing.assert_allclose(found, table, atol=ROUNDING)
 
 
 def test_many_blocks_give_what_one_chain_at_a_time_gives(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,12 +125,12 @@ def test_many_blocks_give_what_one_chain_at_a_time_gives(monkeypatch: pytest.Mon
     structure = chain_tables(chains(lengths), 4)
     assert len(structure.blocks) > 5
     node, edge = noise(structure, 5)
-    found = project_chains(structure, node, edge, tol=1e-7)
+    found = project_tables(structure, [node, edge], tol=1e-7).tables[0]
     for k in (0, 79, 81):
         low, high = sum(lengths[:k]), sum(lengths[: k + 1])
         edges = slice(low - k, high - k - 1)  # every chain before has one edge less than nodes
-        alone = project_chains(chain_tables(chains([lengths[k]]), 4), node[low:high], edge[edges], tol=1e-7)
-        np.testing.assert_allclose(found.node[low:high], alone.node, atol=1e-5)
+        alone = project_tables(chain_tables(chains([lengths[k]]), 4), [node[low:high], edge[edges]], tol=1e-7).tables[0]
+        np.testing.assert_allclose(found[low:high], alone, atol=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -36,7 +36,7 @@ from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.example_blocks import at_zero
 from convexstruct.graphs import chains
 from convexstruct.oracles.polytope.clique_tables import Tables, chain_tables
-from convexstruct.oracles.polytope.local_polytope import project_chains
+from convexstruct.oracles.polytope.local_polytope import project_tables
 
 
 class Dual(NamedTuple):
@@ -140,12 +140,12 @@ class _Run:
         with self.clock("data"):
             node, edge = problem.scores(w)
         with self.clock("projection"):
-            found = project_chains(
-                self.structure, at.node + size * (node + problem.loss.costs), at.edge + size * edge, problem.ceiling,
-                self._multipliers.get(name), self.accuracy,
+            found = project_tables(
+                self.structure, [at.node + size * (node + problem.loss.costs), at.edge + size * edge],
+                scale=problem.ceiling, start=self._multipliers.get(name), tol=self.accuracy,
             )  # fmt: skip
             self._multipliers[name] = found.multipliers
-        return self._dual(found.node, found.edge)
+        return self._dual(*found.tables)
 
     def _step(self, at: Dual) -> Dual:
         """V(at), (25)."""
