@@ -7,6 +7,8 @@ marginals that agree locally are exactly the marginals of distributions, so that
 
 from __future__ import annotations
 
+from typing import Any
+
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +16,7 @@ import scipy.sparse as sp
 from convexstruct.arrays import Labels, Matrix, Point
 from convexstruct.core.registry import one_family
 from convexstruct.families.generative_margin.problem import GenerativeMargin
-from convexstruct.marginals.decomposition import mixture
+from convexstruct.marginals.decomposition import columns, mixture
 from convexstruct.marginals.polytope import local_polytope
 from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.generative_margin.enumerated import (
@@ -24,6 +26,7 @@ from convexstruct.models.generative_margin.enumerated import (
     eta_parameter,
     within_domain,
 )
+from convexstruct.models.generative_margin.pieces import Phi, conjugate
 
 
 @one_family
@@ -37,7 +40,9 @@ def compact_dual(problem: GenerativeMargin) -> Formulation:
              z >= 0                                                 ("z")
 
     with M (d, n) the counts and l (n,) the loss of each marginal, both weighted by w_k, c* = sum_k w_k counts_k(s*).
-    Only d exponential cones, however many assignments there are.
+    Only d exponential cones, however many assignments there are. With general objectives the marginals of example k sum
+    to a free mass b_k ("sum"), c* = sum_k w_k b_k counts_k(s*), the objective is less eta sum_k w_k h*(b_k), and the
+    entropy is phi (`pieces.Phi`).
 
     Source: ours, from paper 0, (8)-(9). Variables z (n,), mu (d,), v (d,); parameter eta. The multiplier of
     mu = eta (M z - c*) is theta; the witness is a mixture of labellings that has the marginals z.
@@ -48,12 +53,18 @@ def compact_dual(problem: GenerativeMargin) -> Formulation:
     mu = cp.Variable(problem.dimension, name="mu")
     v = cp.Variable(problem.dimension, name="v")
     eta = eta_parameter(problem)
-    link = mu == eta * (polytope.counts @ z - problem.truth_counts)
-    parts = {
-        "v": equation(v + mu == problem.c, r"v + \mu = c"),
+    general = problem.general is not None
+    b: Any = cp.Variable(n_sums, nonneg=True, name="b") if general else polytope.rhs[:n_sums]
+    weights = problem.examples.weights
+    truth = problem.truth_each.T @ cp.multiply(weights, b) if general else problem.truth_counts
+    link = mu == eta * (polytope.counts @ z - truth)
+    phi = Phi(problem, mu, block_entropy) if general else None
+    paid, inside = conjugate(problem.h, b) if general else (0.0 * weights, [])
+    parts = phi.parts if phi is not None else {"v": equation(v + mu == problem.c, r"v + \mu = c")}
+    parts |= {
         "mu": equation(link, r"\mu = \eta\, (M z - c^*)"),
         "sum": equation(
-            polytope.equality[:n_sums] @ z == polytope.rhs[:n_sums],
+            [polytope.equality[:n_sums] @ z == b, *inside],
             r"\sum_{y_C} z_{k,C}(y_C) = 1, \quad C \text{ the first edge or clique of } k",
         ),
     }
@@ -66,16 +77,24 @@ def compact_dual(problem: GenerativeMargin) -> Formulation:
 
     def recover(formulation: Formulation) -> Recovered:
         instance = at_parameters(problem, formulation)
+        if phi is not None:
+            mass = np.maximum(np.asarray(b.value), 0.0)
+            each = np.asarray(z.value) / np.where(mass > 0, mass, 1.0)[columns(problem.features).example]
+            labels, shares = mixture(problem.features, each)
+            masses = {"labels": labels, "label_shares": shares, "mass": mass, "rows": phi.rows}
+            return Recovered(instance, {"theta": np.asarray(link.dual_value)}, masses)
         witness = _within_domain(instance, *mixture(problem.features, np.asarray(z.value)))
         return Recovered(instance, {"theta": np.asarray(link.dual_value)}, witness)
 
+    value = eta * (polytope.loss @ z)
+    value += -block_entropy(problem.layout, v) if phi is None else phi.value - eta * (weights @ paid)
     return Formulation(
         name="compact_dual",
-        objective=cp.Maximize(eta * (polytope.loss @ z) - block_entropy(problem.layout, v)),
+        objective=cp.Maximize(value),
         objective_latex=r"\max_{z}\quad \eta\, l'z + \sum_i \Big[ V_i \ln V_i - \sum_j v_{ij} \ln v_{ij} \Big]"
         r", \quad V_i = \sum_j v_{ij}",
         parts=parts,
-        variables={"z": z, "mu": mu, "v": v},
+        variables={"z": z, "mu": mu, **({"v": v} if phi is None else {"b": b, **phi.variables})},
         parameters={"eta": eta},
         source="ours, from paper 0, (8)-(9)",
         recover=recover,

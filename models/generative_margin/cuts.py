@@ -29,12 +29,14 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from convexstruct.arrays import Index, Labels, Matrix, Vector
+from convexstruct.arrays import Index, Labels, Matrix, Point, Vector
 from convexstruct.core.registry import one_family
+from convexstruct.families.generative_margin.general import only_linear
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.models.constraint_generation import Round as Round
 from convexstruct.models.formulation import Formulation, equation
 from convexstruct.models.generative_margin.enumerated import SUB_DISTRIBUTION, block_sums, entry
+from convexstruct.models.generative_margin.pieces import limits, penalty, term
 from convexstruct.models.labelling_cuts import LabellingCuts
 from convexstruct.validation.arguments import flag
 
@@ -62,7 +64,10 @@ class ConstraintGeneration(LabellingCuts[GenerativeMargin]):
         solver: str = "CLARABEL",
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(problem, "one" if flag("one_slack", one_slack) else "n", solver, options)
+        if flag("one_slack", one_slack):
+            only_linear(problem, "one_slack, whose h(xi) would be another problem,")
+        super().__init__(problem, "one" if one_slack else "n", solver, options)
+        self._kap: Vector = np.zeros(0)
         self._floor: Vector = np.full(problem.dimension, START_FLOOR)
         self._safe: tuple[Vector, float] = (np.zeros(problem.dimension), 0.0)
 
@@ -91,7 +96,7 @@ class ConstraintGeneration(LabellingCuts[GenerativeMargin]):
         return float(self._floor.min())
 
     def limit(self, problem: GenerativeMargin) -> float:
-        return problem.eta
+        return problem.eta * (1.0 if problem.h is None else problem.h.steepest)
 
     def formulation(self) -> Formulation:
         r"""The master with the constraints found so far and the present box:
@@ -102,8 +107,9 @@ class ConstraintGeneration(LabellingCuts[GenerativeMargin]):
         theta = cp.Variable(problem.dimension, name="theta")
         slack = cp.Variable(1 if self.one_slack else problem.n_examples, name="xi" if self.one_slack else "eps")
         eta = cp.Parameter(pos=True, name="eta", value=problem.eta)
-        cost = cp.sum(slack) if self.one_slack else problem.examples.weights @ slack
-        parts = {}
+        paid, inside = penalty(problem.h, slack)
+        cost = cp.sum(slack) if self.one_slack else problem.examples.weights @ paid
+        parts = limits(problem, theta)
         rows = self.found()
         if rows is not None:
             shown = (
@@ -114,12 +120,12 @@ class ConstraintGeneration(LabellingCuts[GenerativeMargin]):
             parts["3"] = equation(rows.a @ theta + rows.b <= self.slack_of(rows) @ slack, shown)
         parts["4"] = equation(block_sums(problem.layout) @ cp.exp(theta) <= 1, SUB_DISTRIBUTION)
         letter = r"\xi" if self.one_slack else r"\epsilon"
-        parts["5"] = equation([theta <= 0, slack >= 0], rf"\theta \le 0, \quad {letter} \ge 0")
+        parts["5"] = equation([theta <= 0, slack >= 0, *inside], rf"\theta \le 0, \quad {letter} \ge 0")
         parts["box"] = equation(theta >= self._floor, rf"\theta \ge {self._floor.max():.6g}")
         weighted = r"\xi" if self.one_slack else r"\sum_k w_k \epsilon_k"
         return Formulation(
             name=f"{self.name} master",
-            objective=cp.Minimize(-problem.c @ theta + eta * cost),
+            objective=cp.Minimize(-problem.c @ theta + term(problem, theta) + eta * cost),
             objective_latex=rf"\min_{{\theta,{letter}}}\quad -\sum_i c_i'\theta_i + \eta\, {weighted}",
             objective_label="2",
             parts=parts,
@@ -137,7 +143,7 @@ class ConstraintGeneration(LabellingCuts[GenerativeMargin]):
         assert self.master is not None
         problem = self.problem
         theta = np.asarray(self.master.variables["theta"].value, dtype=np.float64)
-        feasible = problem.shift(theta)
+        feasible = np.asarray(problem.repair({"theta": theta})["theta"])
         self.improve(problem.evaluate(feasible).value, {"theta": feasible})
         best, labels = problem.oracle.best(theta, 1.0)
         return labels, best - np.asarray(problem.truth_each @ theta)
@@ -146,9 +152,20 @@ class ConstraintGeneration(LabellingCuts[GenerativeMargin]):
         """The best bound on the segments from the best multipliers so far, and from 0, to the master's multipliers."""
         problem, rows = self.problem, self.found()
         if rows is None:
-            self.raise_bound(problem.dual_value(*self._safe), self._multipliers)
+            self.raise_bound(float(problem.dual({})), self._multipliers)
             return
         beta = self.multipliers_of(rows, "3")
+        if problem.general is not None:
+            assert self.master is not None
+            kap = self.master.dual_values["rows"] if "rows" in self.master.equations else np.zeros(0)
+            before, self._kap = (self._multipliers, self._kap), np.maximum(np.asarray(kap, dtype=np.float64), 0.0)
+            self._multipliers = self.by_example(beta)
+            value = float(problem.dual(self.witness()))
+            if value > self._lower:
+                self._lower = value
+            else:
+                self._multipliers, self._kap = before
+            return
         mu, omega = np.asarray(rows.a.T @ beta), float(rows.b @ beta)
         # the segment from 0 too: from a safe point with v_ij = 0 no step is possible if the master's v_ij is -1e-9
         origin = (np.zeros_like(mu), 0.0)
@@ -164,6 +181,17 @@ class ConstraintGeneration(LabellingCuts[GenerativeMargin]):
             old[: len(self._multipliers)] = self._multipliers
         self._safe = (base[0] + t * (mu - base[0]), base[1] + t * (omega - base[1]))
         self.raise_bound(value, old + t * (each - old))
+
+    def witness(self) -> Point:
+        """The multipliers of the best lower bound, as a mixture of labellings, with masses where these are free."""
+        if self.problem.general is None:
+            return super().witness()
+        rounds = len(self._multipliers)
+        labels = np.array(self.labels[:rounds], dtype=np.int64).reshape(rounds, int(self.starts[-1]))
+        shares = self._multipliers / (self.problem.eta * self.weights)
+        mass = shares.sum(axis=0)
+        shares = shares / np.maximum(np.where(mass > 0, mass, 1.0), shares.sum(axis=0))
+        return {"labels": labels, "label_shares": shares, "mass": mass, "rows": self._kap}
 
     def widen(self) -> bool:
         """Double the floor, down to the valid one; True if that lowers it and it was not below `LEAST_FLOOR` before."""

@@ -30,11 +30,13 @@ import scipy.sparse as sp
 from convexstruct.arrays import Point, Vector
 from convexstruct.core.mixtures import beyond_rounding, of_single_labellings, shares_of
 from convexstruct.core.registry import one_family
+from convexstruct.families.generative_margin.general import only_linear
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.graphs import TableLayout
 from convexstruct.marginals.enumeration import MOST_LABELLINGS, Enumerated, enumerate_counts
 from convexstruct.marginals.triplets import sums_by
 from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, equation
+from convexstruct.models.generative_margin.pieces import Phi, conjugate, limits, penalty, term
 from convexstruct.tolerances import ROUNDING
 
 PAPER = "paper 0: Yu, Bertsekas and Rousu, An efficient discriminative training method for generative models"
@@ -76,6 +78,16 @@ class MarginRows:
             share = within_domain(self.a, share * weight, domain) / weight
         share = beyond_rounding(share, rows.example)
         return of_single_labellings(examples.truth, examples.start, list(rows.labels), rows.example, share)
+
+
+def with_mass(rows: MarginRows, beta: Vector, problem: GenerativeMargin, kap: Vector) -> Point:
+    """Multipliers beta (R,) of (3), and kap of the rows of (30), as a witness of a general objective: shares that sum
+    to 1 in each example, and the masses that they had."""
+    example, ceiling = rows.enumerated.example, problem.eta * problem.examples.weights
+    beta = np.maximum(beta, 0.0)
+    mass = np.bincount(example, weights=beta, minlength=problem.n_examples) / ceiling
+    shares = beta / np.where(mass > 0, mass, 1.0)[example]
+    return {**rows.witness(shares, problem.eta), "mass": mass, "rows": np.maximum(kap, 0.0)}
 
 
 def within_domain(a: sp.csr_array, beta: Vector, c: Vector) -> Vector:
@@ -123,6 +135,8 @@ def primal(problem: GenerativeMargin, limit: int = MOST_LABELLINGS) -> Formulati
              1' e^{theta_i} <= 1                           for all i            (4)
              theta <= 0, eps >= 0                                               (5)
 
+    With general objectives: f and h as in (28), and the constraints (30) as "floor", "ceiling" and "rows".
+
     Source: paper 0, (2)-(5). Variables theta (d,), eps (K,); parameter eta. The multipliers of (3) are beta (R,) >= 0,
     those of (4) lambda (blocks,).
 
@@ -135,21 +149,30 @@ def primal(problem: GenerativeMargin, limit: int = MOST_LABELLINGS) -> Formulati
     theta = cp.Variable(problem.dimension, name="theta")
     eps = cp.Variable(problem.n_examples, name="eps")
     eta = eta_parameter(problem)
+    paid, inside = penalty(problem.h, eps)
+    more = limits(problem, theta)
+    shown = problem.h.latex if problem.h is not None else r"\epsilon_k"
+    extra = f"+ {problem.f.latex} " if problem.f is not None else ""
 
     def recover(formulation: Formulation) -> Recovered:
         instance = at_parameters(problem, formulation)
         beta = np.asarray(formulation.dual_values["3"])
+        if instance.general is not None:
+            kap = np.asarray(formulation.dual_values["rows"]) if "rows" in more else np.zeros(0)
+            return Recovered(instance, {"theta": np.asarray(theta.value)}, with_mass(rows, beta, instance, kap))
         return Recovered(instance, {"theta": np.asarray(theta.value)}, rows.witness(beta, instance.eta, problem.c))
 
     return Formulation(
         name="primal",
-        objective=cp.Minimize(-problem.c @ theta + eta * (problem.examples.weights @ eps)),
-        objective_latex=r"\min_{\theta,\epsilon}\quad -\sum_i c_i'\theta_i + \eta \sum_k w_k \epsilon_k",
+        objective=cp.Minimize(-problem.c @ theta + term(problem, theta) + eta * (problem.examples.weights @ paid)),
+        objective_latex=r"\min_{\theta,\epsilon}\quad -\sum_i c_i'\theta_i "
+        rf"{extra}+ \eta \sum_k w_k {shown}",
         objective_label="2",
         parts={
             "3": equation(rows.a @ theta + rows.b <= rows.of_example.T @ eps, MARGIN),
             "4": equation(block_sums(problem.layout) @ cp.exp(theta) <= 1, SUB_DISTRIBUTION),
-            "5": equation([theta <= 0, eps >= 0], r"\theta \le 0, \quad \epsilon \ge 0"),
+            "5": equation([theta <= 0, eps >= 0, *inside], r"\theta \le 0, \quad \epsilon \ge 0"),
+            **more,
         },
         variables={"theta": theta, "eps": eps},
         parameters={"eta": eta},
@@ -165,6 +188,7 @@ class DualSet:
     """
 
     def __init__(self, problem: GenerativeMargin, limit: int) -> None:
+        only_linear(problem, "this formulation")
         self.problem = problem
         self.rows = MarginRows(problem, limit)
         self.beta = cp.Variable(self.rows.enumerated.n_rows, name="beta")
@@ -292,6 +316,9 @@ def entropy_dual(problem: GenerativeMargin, limit: int = MOST_LABELLINGS) -> For
         max  omega + sum_i [V_i ln V_i - sum_j v_ij ln v_ij],   v = c - mu, V_i = sum_j v_ij
         s.t. (mu, omega) in script-D                                                       (9)
 
+    With general objectives omega is less eta sum_k w_k h*(b_k), and the rest is phi (`pieces.Phi`); the multipliers are
+    eta times the variable, so that eta multiplies no square of a parameter (DPP).
+
     In CVXPY: omega - sum_ij rel_entr(v_ij, V_i). At the optimum theta_ij = ln(v_ij / V_i) where V_i > 0; where V_i = 0,
     (7) does not determine theta_i, and (4) may hold with <.
 
@@ -302,6 +329,8 @@ def entropy_dual(problem: GenerativeMargin, limit: int = MOST_LABELLINGS) -> For
     ValueError
         If there are more than ``limit`` assignments.
     """
+    if problem.general is not None:
+        return _general_dual(problem, limit)
     of = DualSet(problem, limit)
     v = cp.Variable(problem.dimension, name="v")
     parts = {"v": equation(v + of.mu == problem.c, r"v + \mu = c"), "9": of.script_d}
@@ -311,6 +340,33 @@ def entropy_dual(problem: GenerativeMargin, limit: int = MOST_LABELLINGS) -> For
     )
     value = of.omega - block_entropy(problem.layout, v)
     return of.formulation("entropy_dual", "ours, from paper 0, (7)-(9), enumerated", value, latex, "", parts, v=v)
+
+
+def _general_dual(problem: GenerativeMargin, limit: int) -> Formulation:
+    """`entropy_dual` of (28)-(30)."""
+    rows, eta, weights = MarginRows(problem, limit), eta_parameter(problem), problem.examples.weights
+    beta = cp.Variable(rows.enumerated.n_rows, nonneg=True, name="beta over eta")
+    mu = cp.Variable(problem.dimension, name="mu")
+    paid, inside = conjugate(problem.h, cp.multiply(1.0 / weights, rows.of_example @ beta))
+    link, phi = mu == eta * (rows.a.T @ beta), Phi(problem, mu, block_entropy)
+
+    def recover(formulation: Formulation) -> Recovered:
+        instance = at_parameters(problem, formulation)
+        witness = with_mass(rows, instance.eta * np.asarray(beta.value), instance, phi.rows)
+        return Recovered(instance, {"theta": np.asarray(link.dual_value)}, witness)
+
+    masses = equation(inside, r"0 \le b_k \le \sup h'") if inside else None
+    return Formulation(
+        name="entropy_dual",
+        objective=cp.Maximize(eta * (rows.b @ beta - weights @ paid) + phi.value),
+        objective_latex=r"\max_{\beta}\quad \omega - \eta \sum_k w_k h^*(b_k) + \phi(c - \mu)"
+        r", \quad b_k = \mathbf{1}'\beta_k / (\eta w_k)",
+        parts={"mu": equation(link, SUMS), **phi.parts, **({} if masses is None else {"h": masses})},
+        variables={"beta": beta, "mu": mu, **phi.variables},
+        parameters={"eta": eta},
+        source="ours, from paper 0, (28)-(30), enumerated",
+        recover=recover,
+    )
 
 
 def block_entropy(layout: TableLayout, v: Any) -> Any:

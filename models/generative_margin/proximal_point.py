@@ -16,6 +16,7 @@ from scipy.special import wrightomega
 
 from convexstruct.arrays import Point, Vector
 from convexstruct.core.registry import one_family
+from convexstruct.families.generative_margin.general import only_linear
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.marginals.enumeration import MOST_LABELLINGS
 from convexstruct.models.formulation import Formulation, Recovered, equation
@@ -153,6 +154,7 @@ def proximal(
     ValueError
         If there are more than ``limit`` assignments, or gamma is not positive, or the centre is not finite.
     """
+    only_linear(problem, "proximal")
     rows = MarginRows(problem, limit)
     theta = cp.Variable(problem.dimension, name="theta")
     rho = cp.Variable(problem.dimension, name="rho")

@@ -39,6 +39,9 @@ FORMULATIONS = (
     "compact_dual",
 )
 
+#: Those that take general objectives.
+GENERAL = ("primal", "n_slack", "entropy_dual", "compact_dual")
+
 FAMILY = register(
     Family(
         __name__,
@@ -66,6 +69,14 @@ FAMILY = register(
                 equations="(2)-(26)",
                 formulation=FORMULATIONS,
                 experiments=("connect4",),
+            ),
+            System(
+                name="discriminative training with general objectives",
+                paper=PAPER_0,
+                equations="(28)-(30)",
+                formulation=GENERAL,
+                experiments=("general-objectives",),
+                solvers=("EntropicProximal",),
             ),
         ),
     )

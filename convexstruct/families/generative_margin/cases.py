@@ -23,10 +23,14 @@ import numpy as np
 from convexstruct.arrays import Labels, Vector
 from convexstruct.core.cases import Case, Instance, Make, seeded
 from convexstruct.datasets.generated.ring import EASY, ring
+from convexstruct.families.generative_margin.constraints import Ceiling, Floor, KLBall, Tied
+from convexstruct.families.generative_margin.objectives import QuadraticPenalty
 from convexstruct.families.generative_margin.problem import GenerativeMargin
+from convexstruct.families.generative_margin.slack_penalties import Exponential, Huber, Power, Quadratic
 
 HMM = "discriminative training of a hidden Markov model"
 NETWORK = "discriminative training of a Bayesian network"
+GENERAL = "discriminative training with general objectives"
 
 
 def sequences(
@@ -249,6 +253,17 @@ def naive_bayes(seed: int) -> Instance:
     return Instance(GenerativeMargin.network(graph, rows, ["outcome"], eta=0.1, weights=counted))
 
 
+# -- general objectives ------------------------------------------------------------------------------------------------
+
+quadratic_slacks = row(14, (3, 4, 4, 2), 3, 3, eta=0.1, h=Quadratic(0.5))
+huber_floor = row(15, (3, 4, 4, 2), 3, 3, eta=0.3, h=Huber(2.0), constraints=(Floor(-2.5),))
+pulled = row(16, (3, 4, 4, 2), 3, 3, eta=0.3, f=QuadraticPenalty(0.5, -1.0), constraints=(Ceiling(-0.4),))
+tied_ball = row(
+    17, (3, 4, 4, 2), 3, 3, eta=0.2, h=Exponential(3.0), constraints=(KLBall(None, 0.1), Tied([[4, 8]]))
+)  # fmt: skip
+power_slacks = seeded(18, lambda rng: replace(on_the_diamond(rng, 6, ["class", "left"], 0.3), h=Power(1.5)))
+
+
 #: All cases of the family.
 CASES: tuple[Case, ...] = (
     Case("hmm-planted", HMM, "(2)-(9)", "the optimum is known by construction; lengths 1 to 8", planted_hmm,
@@ -277,6 +292,14 @@ CASES: tuple[Case, ...] = (
     Case("network-mixed", NETWORK, "(7)-(9)", "another hidden set in every example", network, "entropy_dual"),
     Case("network-shared", NETWORK, "(6)-(9)", "tables shared between nodes", shared_tables, "dual_beta"),
     Case("network-naive", NETWORK, "(2)-(5)", "one hidden class, weighted rows", naive_bayes, "primal"),
+    Case("hmm-quadratic-slacks", GENERAL, "(28)-(29)", "squares of the slacks: the masses are free", quadratic_slacks,
+         "primal"),
+    Case("hmm-huber-floor", GENERAL, "(28)-(30)", "Huber slacks, and no probability below e^-2.5", huber_floor,
+         "entropy_dual"),
+    Case("hmm-pulled", GENERAL, "(28)-(30)", "a quadratic term, and a ceiling", pulled, "entropy_dual"),
+    Case("hmm-exponential-ball", GENERAL, "(28)-(30)", "exponential slacks, tied entries in balls around uniform",
+         tied_ball, "n_slack", second="primal"),
+    Case("network-power-slacks", GENERAL, "(28)-(29)", "powers of the slacks", power_slacks, "compact_dual"),
     Case("hmm-ring-small", HMM, "(2)-(5)", "constraint generation on the ring, 20 sequences of 12 steps, 5 states",
          ring_small, "n_slack"),
     Case("hmm-ring-compact", HMM, "(8)-(9)", "the compact dual on the ring, 30 sequences of 25 steps, 7 states",

@@ -9,7 +9,7 @@ proves it of a member near by.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,16 +24,21 @@ from convexstruct.rounding import GREATEST, OUTWARD, UNIT, Rounded, RoundedArray
 
 @dataclass(frozen=True)
 class Member:
-    """A member of script-D: mu (d,) and omega, with their errors."""
+    """A member of script-D: mu (d,) and omega, with their errors; b (K,), at least 1'beta_k / (eta w_k)."""
 
     mu: RoundedArray
     omega: Rounded
+    b: Vector = field(default_factory=lambda: np.zeros(0))
 
 
-def member(features: Counts, truth: sp.csr_array, c: Vector, eta: float, mixture: Mixture) -> Member:
+def member(
+    features: Counts, truth: sp.csr_array, c: Vector, eta: float, mixture: Mixture,
+    mass: Vector | None = None, most_mass: float = np.inf,
+) -> Member:  # fmt: skip
     """(mu, omega) of a witness; negative shares count as 0, and shares that may sum to more than 1 are scaled down.
 
-    truth (K, d) : counts_k(s*).
+    truth (K, d) : counts_k(s*). mass (K,) : multiplies the shares of each example, 1 by default; the sum of these
+    products is lowered to ``most_mass`` where it is above.
     """
     if np.ptp(mixture.gibbs_shares, axis=1).any():
         raise ValueError("gibbs_shares must give one distribution the same share in every example")
@@ -42,6 +47,10 @@ def member(features: Counts, truth: sp.csr_array, c: Vector, eta: float, mixture
         most = float(np.max(p.sum(axis=0), initial=0.0)) * (1.0 + gamma(len(p) + 8))
         if most > 1.0:
             p = p * (1.0 / most) * (1.0 - 8.0 * UNIT)
+        if mass is not None:
+            p = p * np.maximum(mass, 0.0)
+            p = p * np.minimum(1.0, most_mass * (1.0 - gamma(len(p) + 16)) / np.maximum(p.sum(axis=0), 1e-300))
+        masses = p.sum(axis=0) * (1.0 + gamma(len(p) + 8))
         p = p * features.examples.weights
         p[p < 1.0 / GREATEST] = 0.0  # products so small may have large relative errors
         rise, omega = exact(np.zeros(len(c))), Rounded(0.0)
@@ -69,7 +78,7 @@ def member(features: Counts, truth: sp.csr_array, c: Vector, eta: float, mixture
         rise = rise + binned(exact(np.concatenate(terms)), np.concatenate(index), len(c))
         rise, short = _balanced(features, c, rise)
         omega = Rounded.of(omega, omega.allowance, short * (omega + omega.allowance))
-        return Member(eta * rise, eta * omega)
+        return Member(eta * rise, eta * omega, masses + short)
 
 
 def _balanced(features: Counts, c: Vector, found: RoundedArray) -> tuple[RoundedArray, float]:

@@ -21,8 +21,7 @@ Any member therefore gives a lower bound: the largest D(t mu, t omega) over thos
 onto mu <= c instead, which may leave script-D: no bound. ``tests/families/generative_margin/test_problem.py`` shows it
 fail.)
 
-Section 3.2 says that D(p || q) with p = e^theta may replace the terms of (2). Its entries e^theta (theta - ln q) are
-convex only where theta >= ln q - 2 (corrected), so the claim holds there alone, and it is not part of this problem.
+**General objectives, (28)-(30)**: h, f and further limits of theta; `general` says what changes.
 
 **Dual witness.** A given (mu, omega) alone proves no bound, since its membership in script-D cannot be checked. A dual
 point is therefore a mixture of labellings and Gibbs distributions q_k(s) ~ exp(Theta' counts_k(s) + B loss_k(s)), in
@@ -48,8 +47,14 @@ from numpy.typing import ArrayLike
 
 from convexstruct.arrays import OPTIONAL, Index, Labels, Point, Vector
 from convexstruct.core.mixtures import Mixture, outside_simplex, read_mixture
-from convexstruct.families.generative_margin.distributions import default_c, read_distributions, stacked
+from convexstruct.families.generative_margin.constraints import Constraint
+from convexstruct.families.generative_margin.distributions import default_c, stacked
+from convexstruct.families.generative_margin.general import General, read_pieces
 from convexstruct.families.generative_margin.member import Member, member
+from convexstruct.families.generative_margin.objectives import Objective
+from convexstruct.families.generative_margin.parameters import sum_level
+from convexstruct.families.generative_margin.segment import best_on_segment
+from convexstruct.families.generative_margin.slack_penalties import SlackPenalty
 from convexstruct.features.counts.bounds import excess, shared_columns
 from convexstruct.features.counts.counts import Counts, Examples, Oracle
 from convexstruct.features.counts.hmm import HMMCounts
@@ -60,7 +65,7 @@ from convexstruct.graphs import TableLayout
 from convexstruct.inference.sharded_oracle import ShardedOracle
 from convexstruct.inference.shards import Shards, Workers, in_shards
 from convexstruct.losses import Costs
-from convexstruct.rounding import FUNCTION, GREATEST, OUTWARD, UNIT, Rounded, binned, dot, entropy, exact, summed, up
+from convexstruct.rounding import GREATEST, OUTWARD, UNIT, Rounded, binned, dot, entropy, exact, summed, up
 from convexstruct.tolerances import DUAL_ROUNDING
 from convexstruct.validation.arguments import mapping, number
 from convexstruct.validation.arrays import predictive, real
@@ -89,18 +94,27 @@ class GenerativeMargin:
     features : the counts of the data (`HMMCounts` or `NetworkCounts`), with loss and example weights.
     c : (d,) a distribution for each block, in theta's layout (`layout`).
     eta : positive weight of the violations, in nats a unit of loss.
+    h : a penalty of the slacks (`slack_penalties`), None for the linear one of (2).
+    f : a term of theta beside -c'theta (`objectives`), or None. With one, c may be any numbers >= 0.
+    constraints : pieces of (30) beside (4) (`constraints`), or None.
     workers : where maxima and sums over labellings are computed, if not here.
     """
 
     features: Counts
     c: Vector
     eta: float
+    h: SlackPenalty | None = field(default=None, kw_only=True, metadata=OPTIONAL)
+    f: Objective | None = field(default=None, kw_only=True, metadata=OPTIONAL)
+    constraints: Sequence[Constraint] | None = field(default=None, kw_only=True, metadata=OPTIONAL)
     workers: Workers | None = field(default=None, repr=False, kw_only=True, metadata=OPTIONAL)
     family: ClassVar[str] = "generative_margin"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "c", read_distributions("c", self.c, self.layout))
+        for name, value in read_pieces(self.layout, self.c, self.h, self.f, self.constraints).items():
+            object.__setattr__(self, name, value)
         object.__setattr__(self, "eta", number("eta", self.eta, above=0))
+        if self.general is not None:
+            self.general.check()
 
     @classmethod
     def hmm(
@@ -115,13 +129,15 @@ class GenerativeMargin:
         loss: Costs | Sequence[ArrayLike] = "hamming",
         hidden: Sequence[ArrayLike] | None = None,
         weights: ArrayLike | None = None,
+        **objective: Any,
     ) -> GenerativeMargin:
         """Train a hidden Markov model; arguments as in `HMMCounts.read`, c by default uniform.
 
-        ``c`` is a vector (d,) or a mapping of "initial" (S,), "transition" (S, S), "emission" (S, M).
+        ``c`` is a vector (d,) or a mapping of "initial" (S,), "transition" (S, S), "emission" (S, M). objective : h, f
+        and constraints, as the problem's own.
         """
         features = HMMCounts.read(symbols, states, n_states, n_symbols, loss, hidden, weights)
-        return cls(features, default_c(c, features.tables), eta)
+        return cls(features, default_c(c, features.tables), eta, **objective)
 
     @classmethod
     def network(
@@ -134,12 +150,21 @@ class GenerativeMargin:
         c: ArrayLike | Mapping[Any, ArrayLike] | None = None,
         loss: Costs | Mapping[Any, Costs] = "hamming",
         weights: ArrayLike | None = None,
+        **objective: Any,
     ) -> GenerativeMargin:
-        """Train a Bayesian network; arguments as in `NetworkCounts.read`, c by default uniform."""
+        """Train a Bayesian network; arguments as in `NetworkCounts.read`, c by default uniform; objective as above."""
         features = NetworkCounts.read(graph, assignments, hidden, loss, weights)
-        return cls(features, default_c(c, features.tables), eta)
+        return cls(features, default_c(c, features.tables), eta, **objective)
 
     # -- the parts of the problem ------------------------------------------------------------------------------------
+
+    @cached_property
+    def general(self) -> General | None:
+        """What (28)-(30) add to (2)-(5); None where they add nothing."""
+        if self.h is None and self.f is None and self.constraints is None:
+            return None
+        pieces = tuple(self.constraints or ())
+        return General(self.layout, self.examples.weights, self.c, self.eta, self.h, self.f, pieces)
 
     @property
     def examples(self) -> Examples:
@@ -193,7 +218,7 @@ class GenerativeMargin:
 
     def trivial(self) -> tuple[Point, Point]:
         """Uniform distributions, and the dual point beta = 0 (no arrays)."""
-        return {"theta": self.uniform()}, {}
+        return self.repair({"theta": self.uniform()}), {}
 
     # -- primal --------------------------------------------------------------------------------------------------------
 
@@ -204,7 +229,7 @@ class GenerativeMargin:
             slack = np.asarray(best - self.truth_each @ theta)
         slack = np.where(np.isnan(slack), np.inf, np.maximum(slack, 0.0))
         weights = self.examples.weights
-        mu = self.eta * (self.features.counts(labels) - self.truth_counts)
+        mu = self.eta * (self.features.counts(labels) - self.truth_counts)  # the cut of (2)-(5), where h is linear
         omega = self.eta * float(weights @ self.features.loss(labels))
         with np.errstate(invalid="ignore", over="ignore"):
             value = float(self._objective(theta, slack))
@@ -217,14 +242,8 @@ class GenerativeMargin:
         few units in the last place larger, so that 1'e^theta_i <= 1 holds in exact arithmetic.
         """
         with np.errstate(invalid="ignore", over="ignore"):
-            level, margin = self._level(theta)
+            level, margin = sum_level(self.layout, theta)
             return np.asarray(theta - np.where(level + margin > 0, level + 2 * margin, 0.0)[self.layout.block_of])
-
-    def _level(self, theta: Vector) -> tuple[Vector, Vector]:
-        """(ln 1'e^theta_i of each block, a margin of at least twice its error and that of taking it from theta)."""
-        top, sizes = np.maximum.reduceat(theta, self.layout.block_start), self.layout.block_sizes
-        operations = sizes + 4 * FUNCTION + 8 * np.log1p(sizes) + 4 * np.where(np.isfinite(top), np.abs(top), 0.0)
-        return self.layout.block_logsumexp(theta), 4 * UNIT * operations
 
     def as_point(self, value: Any) -> Point:
         """Read theta: an array (d,), or a mapping with "theta", or with one array a table."""
@@ -250,25 +269,33 @@ class GenerativeMargin:
             return Rounded(self.evaluate(theta).value, np.inf)
         with np.errstate(all="ignore"):
             value = self._objective(exact(theta), excess(self.features, theta))
-            level, margin = self._level(theta)
+            level, margin = sum_level(self.layout, theta)
         if not np.isfinite(value):
             return Rounded(np.inf)
+        if self.general is not None:  # `residuals` says of any theta that may be infeasible that it is
+            return value
         delta = 0.0 if (level > 0).any() or (theta > 0).any() else max(float(np.max(level + margin)), 0.0)
         moved = float(self.c.sum()) + 2 * self.eta * float(examples.weights @ self.truth_each.sum(axis=1))
         return Rounded.of(value, value.allowance, 1.001 * delta * moved)  # others are repaired by `certify`
 
     def _objective(self, theta: Any, slack: Any) -> Rounded:
         """P from theta and its slacks: of arrays, or of arrays with errors."""
+        if self.general is not None:
+            return self.general.objective(theta, slack)
         used = self.c > 0
         found: Rounded = self.eta * dot(self.examples.weights, slack) - summed(self.c[used] * theta[used])
         return found
 
     def repair(self, point: Point) -> Point:
-        return {"theta": self.shift(point["theta"])}
+        theta = point["theta"]
+        return {"theta": self.shift(theta) if self.general is None else self.general.parameters.repair(theta)}
 
     def residuals(self, point: Point) -> Mapping[str, float]:
-        """How far theta lies outside (4): max_i (1'e^theta_i - 1)_+; outside (5): max theta_+."""
+        """How far theta lies outside (4): max_i (1'e^theta_i - 1)_+; outside (5): max theta_+. With other
+        objectives or limits: the largest of all, where it is not certain that there is none."""
         theta = point["theta"]
+        if self.general is not None:
+            return {"(4), (5), (30) violated": float(self.general.parameters.violations(theta).max())}
         with np.errstate(over="ignore"):
             excess = float(np.max(np.expm1(np.maximum(self.layout.block_logsumexp(theta), 0.0))))
         return {"(4) sum of probabilities above 1": excess, "(5) theta above 0": float(max(theta.max(), 0.0))}
@@ -292,37 +319,15 @@ class GenerativeMargin:
         """(t, D) at the best point of safe + t ((mu, omega) - safe), 0 <= t <= 1, inside the domain of D.
 
         Valid for any two members of script-D, which is convex; ``safe`` must lie in the domain (default 0, which does).
-        D is concave along the segment, so its derivative is bisected. Where mu <= c implies mu = 0 in a whole column
+        Where mu <= c implies mu = 0 in a whole column
         and mu is nearly 0 there, it is taken as 0: `member` proves that a nearby member has it exactly.
         """
         safe_mu, safe_omega = safe if safe is not None else (np.zeros_like(mu), 0.0)
         mu, safe_mu = self._balanced(mu), self._balanced(safe_mu)
-        step, rise = mu - safe_mu, omega - safe_omega
-        start = self.c - safe_mu
-        toward = step > 0
-        with np.errstate(over="ignore"):
-            limit = min(1.0, float(np.min(start[toward] / step[toward], initial=1.0)))
-        block_step = self.layout.block_sum(step)
-
-        def slope(t: float) -> float:
-            v = np.maximum(start - t * step, 1e-300)
-            return float(rise + step @ np.log(v) - block_step @ np.log(self.layout.block_sum(v)))
-
-        low, high = 0.0, limit
-        if slope(limit) < 0:
-            for _ in range(60):
-                middle = 0.5 * (low + high)
-                low, high = (middle, high) if slope(middle) > 0 else (low, middle)
-        else:
-            low = limit
-        best, at = -np.inf, 0.0
-        for t in (0.0, low, high, low * (1 - 1e-15)):
-            v = start - t * step
-            if (v >= -1e-15 * self.c).all():
-                value = self.dual_value(self.c - np.maximum(v, 0.0), safe_omega + t * rise)
-                if value > best:
-                    best, at = value, t
-        return at, best
+        start = self.c - safe_mu, safe_omega
+        return best_on_segment(
+            self.layout, start, mu - safe_mu, omega - safe_omega, -1e-15 * self.c, self._dual_function
+        )
 
     @cached_property
     def _ruled_out(self) -> list[Index]:
@@ -346,6 +351,8 @@ class GenerativeMargin:
         D(t mu, t omega) over 0 <= t <= 1 with v >= 0 for certain; -inf if shares are off by over `DUAL_ROUNDING`."""
         if self._dual_infeasibility(dual_point) > DUAL_ROUNDING:
             return Rounded(-np.inf)
+        if self.general is not None:
+            return self.general.dual(self._member(dual_point), self._multipliers(dual_point)[1])
         return self._segment(self._member(dual_point))[1]
 
     def _segment(self, found: Member) -> tuple[float, Rounded]:
@@ -376,28 +383,37 @@ class GenerativeMargin:
 
     def _member(self, dual_point: Point) -> Member:
         """The member of script-D that a witness defines; the last one is kept, since `certify` needs it twice."""
-        mixture = self._read_dual(dual_point)
+        mixture, mass = self._read_dual(dual_point), self._multipliers(dual_point)[0]
+        steepest = np.inf if self.general is None else self.general.h.steepest
         digest = hashlib.blake2b()
-        for array in mixture:
+        for array in (*mixture, *(() if mass is None else (mass,))):
             digest.update(f"{array.dtype}{array.shape}".encode())
             digest.update(np.ascontiguousarray(array).data)
         last: tuple[bytes, Member] | None = self.__dict__.get("_last")
         if last is None or last[0] != digest.digest():
-            last = digest.digest(), member(self.features, self.truth_each, self.c, self.eta, mixture)
+            last = digest.digest(), member(self.features, self.truth_each, self.c, self.eta, mixture, mass, steepest)
             self.__dict__["_last"] = last
         return last[1]
 
     def _dual_infeasibility(self, dual_point: Point) -> float:
         found = self._read_dual(dual_point)
-        return outside_simplex(found, found.label_shares, found.gibbs_shares)
+        more = [each for each in self._multipliers(dual_point) if each is not None]
+        return outside_simplex((*found, *more), found.label_shares, found.gibbs_shares)
 
     def _read_dual(self, dual_point: Point) -> Mixture:
-        given = mapping("dual_point", dual_point, (), Mixture._fields)
+        extra = () if self.general is None else ("mass", "rows")
+        given = mapping("dual_point", dual_point, (), (*Mixture._fields, *extra))
         found = read_mixture(given, self.n_examples, self.dimension, self.examples.cards)
         fixed = ~self.examples.free
         if (found.labels[:, fixed] != self.examples.truth[fixed]).any():
             raise ValueError("dual_point['labels'] differs from the truth where that is observed")
         return found
+
+    def _multipliers(self, dual_point: Point) -> tuple[Vector | None, Vector]:
+        """(mass (K,), rows (n,)) of a witness, negative ones set to 0; None and empty with (2)-(5) alone."""
+        if self.general is None:
+            return None, np.zeros(0)
+        return self.general.multipliers(dual_point)
 
     # -- prediction ----------------------------------------------------------------------------------------------------
 

@@ -10,8 +10,11 @@ import pytest
 
 from convexstruct.arrays import Vector
 from convexstruct.datasets.generated.networks import random_network
+from convexstruct.families.generative_margin.constraints import AffineRows, Ceiling, Floor, KLBall, Tied
+from convexstruct.families.generative_margin.objectives import QuadraticPenalty, ReverseKL, uniform
 from convexstruct.families.generative_margin.problem import GenerativeMargin
-from convexstruct.graphs import chain_graph
+from convexstruct.families.generative_margin.slack_penalties import Exponential, Huber, Power, Quadratic
+from convexstruct.graphs import TableLayout, chain_graph
 from tests.features.counts.labellings import random_labels
 
 
@@ -68,3 +71,28 @@ def random_witness(problem: GenerativeMargin, rng: np.random.Generator, weight: 
         "labels": np.array(labels), "label_shares": shares,
         "gibbs": gibbs, "gibbs_loss": np.array([0.0, 2.0]), "gibbs_shares": gibbs_shares,
     }  # fmt: skip
+
+
+def _reverse(layout: TableLayout) -> dict[str, Any]:
+    f = ReverseKL(uniform(layout), 0.7)
+    return {"f": f, "constraints": [f.floor(layout)]}
+
+
+#: Pieces of (28)-(30) by name, for any layout; a general solver takes all but the reverse divergence.
+COMBINATIONS: dict[str, Callable[[TableLayout], dict[str, Any]]] = {
+    "quadratic": lambda _: {"h": Quadratic(0.5)},
+    "slope and square": lambda _: {"h": Quadratic(2.0, 0.3)},
+    "huber": lambda _: {"h": Huber(2.0)},
+    "power": lambda _: {"h": Power(1.5)},
+    "exponential": lambda _: {"h": Exponential(2.0)},
+    "floor": lambda _: {"constraints": [Floor(-1.8)]},
+    "floor and ceiling": lambda _: {"h": Quadratic(), "constraints": [Floor(-2.5), Ceiling(-0.45)]},
+    "ceiling": lambda _: {"constraints": [Ceiling(-0.5)]},
+    "quadratic term": lambda _: {"f": QuadraticPenalty(0.5, -1.0)},
+    "term alone": lambda layout: {"f": QuadraticPenalty(0.5, -1.0), "c": np.zeros(layout.dimension), "h": Huber(1.0)},
+    "ball": lambda _: {"constraints": [KLBall(None, 0.05)]},
+    "tied": lambda layout: {"constraints": [Tied([[0, layout.dimension - 1]])]},
+    "rows": lambda layout: {"h": Power(2.5), "constraints": [AffineRows(np.eye(layout.dimension)[:2], [-0.9, -0.8])]},
+    "reverse divergence": _reverse,
+}
+STATED = [name for name in COMBINATIONS if name != "reverse divergence"]

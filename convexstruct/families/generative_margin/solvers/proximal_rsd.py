@@ -29,6 +29,7 @@ from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, flag, function, or_none, positive, read_options
 from convexstruct.core.rounds import Clock, Patience
 from convexstruct.core.solution import Solution
+from convexstruct.families.generative_margin.general import only_linear
 from convexstruct.families.generative_margin.problem import Evaluation, GenerativeMargin
 from convexstruct.families.generative_margin.solvers.inner_approximation import (
     ALL_EXAMPLES,
@@ -121,6 +122,7 @@ class ProximalRSD:
         ValueError
             If the theta of ``start`` does not fit the problem.
         """
+        only_linear(problem, type(self).__name__)
         clock = Clock("master", "direction finding", "centre change")
         sources = Sources(problem, subsets_of(problem.n_examples, self.directions))
         points = InnerApproximation(problem.dimension)

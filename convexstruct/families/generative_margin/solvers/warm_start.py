@@ -22,11 +22,11 @@ LEAST_THETA = -60.0
 def starting_theta(problem: GenerativeMargin, start: Solution | None) -> Vector:
     """A feasible, finite theta: that of ``start``, or else uniform distributions."""
     if start is None:
-        return problem.uniform()
+        return np.asarray(problem.trivial()[0]["theta"])
     theta = problem.as_point(start.point)["theta"]
     if np.isnan(theta).any():
         return problem.uniform()
-    return problem.shift(np.maximum(theta, LEAST_THETA))
+    return np.asarray(problem.repair({"theta": np.maximum(theta, LEAST_THETA)})["theta"])
 
 
 def adopt(

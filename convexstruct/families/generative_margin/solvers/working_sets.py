@@ -33,6 +33,7 @@ from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, positive, read_options
 from convexstruct.core.rounds import Clock, Patience
 from convexstruct.core.solution import Solution
+from convexstruct.families.generative_margin.general import only_linear
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.solvers.inner_approximation import (
     InnerApproximation,
@@ -118,6 +119,7 @@ class CoordinateWorkingSets:
 
     def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
         """Yield once a sweep over the sets. Of ``start`` only theta is used, not the witness."""
+        only_linear(problem, type(self).__name__)
         return _sweeps(self, problem, start, online=False)
 
 
@@ -152,6 +154,7 @@ class OnlineWorkingSets:
 
         Of ``start`` only theta is used, not the witness.
         """
+        only_linear(problem, type(self).__name__)
         return _sweeps(self, problem, start, online=True)
 
 

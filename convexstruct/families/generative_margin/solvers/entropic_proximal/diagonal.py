@@ -40,10 +40,11 @@ class DiagonalMetric:
             share = np.clip(local.counts / np.maximum(counts, 1e-300), VARIANCE_SHARE, 1.0)
             block_share = np.clip(local.blocks / np.maximum(total, 1e-300), VARIANCE_SHARE, 1.0)
         least = LEAST_COUNT * (total / layout.block_sizes)[layout.block_of]
-        spread = p.eta / stage.tau * share * np.maximum(counts, least)
+        spread = p.eta / stage.tau * share * np.maximum(counts, least) + value.curvature
         curvature = np.maximum(layout.block_sum(value.v), 0.0)
         own = curvature[layout.block_of] * value.softmax
-        self._diagonal = np.concatenate((spread + own, p.eta / stage.tau * block_share * total)) + 1e-6
+        of_delta = p.eta / stage.tau * block_share * total + layout.block_sum(value.curvature)
+        self._diagonal = np.concatenate((spread + own, of_delta)) + 1e-6
         self._matrix: Matrix | None = None  # Z'HZ without the barrier
         if local is not None and local.invariants.size:
             columns, rows = stage.space.invariants
@@ -51,6 +52,8 @@ class DiagonalMetric:
             self._shift = np.asarray((stage.space.blocks @ weighted).todense())
             matrix = (rows @ weighted.multiply(curvature[layout.block_of][:, None])).toarray()
             matrix -= self._shift.T @ (curvature[:, None] * self._shift)
+            if value.curvature.any():
+                matrix += (rows @ columns.multiply(value.curvature[:, None])).toarray()
             at = np.arange(len(matrix))
             matrix[at, at] += p.eta / stage.tau * local.invariants
             matrix[at, at] += 1e-8 * matrix[at, at].mean() + 1e-12  # the invariants depend on each other

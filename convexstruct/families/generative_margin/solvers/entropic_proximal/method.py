@@ -29,7 +29,7 @@ so the full problem starts from them, and uses the covariance of the few, re-wei
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -53,7 +53,6 @@ from convexstruct.families.generative_margin.solvers.entropic_proximal.stage imp
     stage_gap,
 )
 from convexstruct.families.generative_margin.solvers.warm_start import starting_theta
-from convexstruct.features.counts.counts import Expected
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.part import can_part, part
 
@@ -75,6 +74,9 @@ PATIENCE = 12
 FORBIDDING_FACTOR = 1e3
 #: Missing mass delta of each block at the start, in nats.
 FIRST_DELTA = 0.05
+#: The first multiplier of a limit of theta, as a share of the mean of c and eta over the parameters: it grows by a
+#: factor e for each tau by which its limit is violated.
+FIRST_KAP = 0.01
 
 
 @dataclass(frozen=True)
@@ -126,11 +128,18 @@ class EntropicProximal:
         ValueError
             If the theta of ``start`` does not fit the problem.
         """
+        if problem.general is not None:
+            _takes(problem)
         run = Run(self, problem, start)
-        if start is None and 0 < MANY * self.pilot <= problem.n_examples and can_part(problem.features):
+        if (
+            problem.general is None
+            and start is None
+            and 0 < MANY * self.pilot <= problem.n_examples
+            and can_part(problem.features)
+        ):
             features = part(problem.features, 0, self.pilot)
             more = float(problem.examples.weights.sum() / features.examples.weights.sum())
-            few = Run(self, GenerativeMargin(features, problem.c, problem.eta * more), None, pilot=True)
+            few = Run(self, replace(problem, features=features, eta=problem.eta * more), None, pilot=True)
             while few.smoothing > ROUGH_COST and not few.finished:
                 few.stage()
             run.adopt(few)
@@ -140,8 +149,19 @@ class EntropicProximal:
             yield run.shown(run.stage())
 
 
-def _measure(problem: GenerativeMargin, natural: Vector, loss: float, expected: Expected) -> Measure:
-    return Measure(natural, loss, float(problem.examples.weights @ expected.log_partition))
+def _takes(problem: GenerativeMargin) -> None:
+    """ValueError for the objectives that the method does not take."""
+    h = problem.h
+    if h is not None and h.most < np.inf:
+        raise ValueError(
+            f"problem has the {h.name} h, which is infinite where a slack is above {h.most:g}, wanted one that is "
+            f"finite: EntropicProximal starts where slacks are large; the formulations primal and entropy_dual take it"
+        )
+    if h is not None and problem.shards is not None:
+        raise ValueError(
+            f"problem has workers and the {h.name} h, wanted one of them: EntropicProximal weighs the examples anew in "
+            f"every step, and shards keep their weights; solve it without workers"
+        )
 
 
 class Run:
@@ -166,13 +186,15 @@ class Run:
             natural, loss = np.array(atoms["gibbs"][-1]), float(atoms["gibbs_loss"][-1])
             self.tau = min(self.tau, options.shrink / (1.0 - options.shrink) / loss) if loss > 0 else self.tau
         self.x = np.concatenate((theta, np.maximum(-problem.layout.block_logsumexp(theta), FIRST_DELTA)))
-        self.measure = _measure(problem, natural, loss, problem.oracle.expected(natural, loss))
-        self._witness: tuple[Vector, float, float] | None = None  # (Theta, B, its share in every example)
+        kap = np.full(len(self.space.limits[1]), FIRST_KAP * (problem.c.sum() + problem.eta) / problem.dimension)
+        self.measure = Measure(natural, loss, problem.oracle.expected(natural, loss).log_partition, kap)
+        # (Theta, B, its share in every example, and of general objectives b and kap)
+        self._witness: tuple[Vector, float, float, Vector, Vector] | None = None
         self._history: list[tuple[float, float]] = []
         self._gap = self.smoothing = np.inf  # what smoothing cost at the end of the last stage; relative
         self._covariance: CountCovariance | None = None
         features = problem.features
-        if options.newton and isinstance(features, HMMCounts) and features.n_channels == 1:
+        if options.newton and problem.h is None and isinstance(features, HMMCounts) and features.n_channels == 1:
             self._covariance = CountCovariance(features) if problem.dimension <= LARGEST_DENSE else None
         self._known: Matrix | None = None  # the last covariance computed
         self._last: Metric | None = None  # of the last stage
@@ -192,7 +214,7 @@ class Run:
         """Start where the run on the first examples ended, and evaluate both bounds there."""
         problem, natural, loss = self.problem, few.measure.theta, few.measure.loss
         expected = problem.oracle.expected(natural, loss)
-        self.measure = _measure(problem, natural, loss, expected)
+        self.measure = Measure(natural, loss, expected.log_partition, few.measure.kap)
         self.tau, self.x, self.smoothing = few.tau, few.x, few.smoothing
         self._gap = few.smoothing * abs(few.best)
         self.upper = self.best = problem.evaluate(self.theta).value
@@ -224,7 +246,7 @@ class Run:
             descent.step()
             value, waited = descent.value, waited + 1
             wanted = options.inner * min(self._gap, 0.02 * abs(value.f))
-            if descent.exhausted or stage_gap(problem, value) <= wanted:
+            if descent.exhausted or stage_gap(problem, value, self.space) <= wanted:
                 break
             if rough and ROUGH_DECREASE * descent.slope <= wanted:
                 break
@@ -239,13 +261,14 @@ class Run:
         self._last = descent.metric
         self.calls += stage.evaluations
         self.stages += 1
-        self._note(stage, value)
+        theta = value.theta if problem.general is None else problem.repair({"theta": value.theta})["theta"]
+        self._note(stage, value, theta)
         self.measure, self.x = stage.after(value), value.x
         self.tau *= options.shrink
         self._pairs.scale(1.0 / options.shrink)  # the Hessian goes with 1 / tau
-        self._improve(value.mu, value.omega)
+        self._improve(value.mu, value.omega, value)
         self._judge()
-        return value.theta
+        return theta
 
     def _metric(self, stage: Stage, value: Value) -> Metric:
         """Newton's metric if a covariance is known; else the last stage's diagonal one, unless that was rough."""
@@ -264,20 +287,22 @@ class Run:
     def _epsilon(self) -> float:
         """epsilon, the slack in v: it costs at most a third of what a stage's own gap may be."""
         problem = self.problem
+        if problem.general is not None and not problem.general.parameters.free.any():
+            return 0.0  # v < 0 is no obstacle
         used = problem.c > 0
         divergence = float(problem.c[used] @ (np.log(problem.c[used]) - self.theta[used]))
         return float(min(1e-2, self._allowed() / (3.0 * max(divergence, 1.0))))
 
-    def _note(self, stage: Stage, value: Value) -> None:
+    def _note(self, stage: Stage, value: Value, theta: Vector) -> None:
         """Evaluate P, and estimate the cost of smoothing: eta sum_k w_k [max - tau ln E e^(./tau)]."""
-        self.upper = self.problem.evaluate(value.theta).value
+        self.upper = self.problem.evaluate(theta).value
         self.calls += 1
         self.best = min(self.best, self.upper)
         f = value.f + float((stage.c - self.problem.c) @ value.theta)
         self._gap = min(self._gap, max(self.upper - f, 1e-13 * abs(f)))
         self.smoothing = self._gap / magnitude(self.problem, f)
 
-    def _improve(self, mu: Vector, omega: float) -> None:
+    def _improve(self, mu: Vector, omega: float, value: Value | None = None) -> None:
         """Make the present measure, with moments (mu, omega), the witness if that raises the bound.
 
         If c and the truth's count of a parameter are 0, v >= 0 holds only if no labelling uses it: such parameters get
@@ -285,6 +310,12 @@ class Run:
         1e-270.
         """
         problem, theta, loss = self.problem, self.measure.theta, self.measure.loss
+        if problem.general is not None and value is not None:
+            kap = value.kap[len(value.kap) - len(problem.general.parameters.limits.rows[1]) :]
+            share, bound = problem.general.best_share(mu, omega, value.b, kap)
+            if bound > self.bound:
+                self._witness, self.bound = (theta, loss, share, value.b, kap), bound
+            return
         unused = (problem.c == 0) & (problem.truth_counts == 0)
         if unused.any():
             theta = theta.copy()
@@ -295,7 +326,7 @@ class Run:
             mu, omega = problem.eta * (expected.counts - problem.truth_counts), problem.eta * expected.loss
         share, bound = problem.best_on_segment(mu, omega)
         if bound > self.bound:
-            self._witness, self.bound = (theta, loss, share), bound
+            self._witness, self.bound = (theta, loss, share, np.zeros(0), np.zeros(0)), bound
 
     def _judge(self) -> None:
         """Set ``finished`` if the gap is closed, it hardly fell for `PATIENCE` stages, or 400 stages passed."""
@@ -311,6 +342,7 @@ class Run:
     def witness(self) -> Point | None:
         if self._witness is None:
             return None
-        theta, loss, share = self._witness
-        shares = np.full((1, self.problem.n_examples), share)
-        return {"gibbs": theta[None], "gibbs_loss": np.array([loss]), "gibbs_shares": shares}
+        theta, loss, share, b, kap = self._witness
+        shares = np.full((1, self.problem.n_examples), share if self.problem.general is None else 1.0)
+        found = {"gibbs": theta[None], "gibbs_loss": np.array([loss]), "gibbs_shares": shares}
+        return found if self.problem.general is None else {**found, "mass": share * b, "rows": share * kap}

@@ -26,6 +26,10 @@ class NewtonMetric:
         d = p.dimension
         curvature = p.eta / stage.tau * covariance
         curvature[np.arange(d), np.arange(d)] += RIDGE * p.eta / stage.tau * value.expected.counts
+        if p.general is not None:
+            A = stage.space.limits[0]
+            curvature += (A.T @ (A * (value.kap / stage.tau)[:, None])).toarray()
+            curvature[np.arange(d), np.arange(d)] += np.maximum(0.0 if p.f is None else p.f.curvature(value.theta), 0.0)
 
         sums = stage.space.blocks @ curvature  # 1'C, one row a block
         corner = stage.space.blocks @ sums.T

@@ -23,14 +23,21 @@ as small as 1e-27, and later ones could only double it each.
 The barrier's curvature changes by orders of magnitude within a few steps, F's does not. So the metric and the pairs of
 L-BFGS approximate the Hessian of F alone, and each step adds the barrier's curvature where it stands.
 
+**General objectives** (`families.generative_margin.general`). The part of example k is h of its m_k, the term in
+braces, in place of m_k, continued below 0 with the slope h'(0): so its weight is B_k = eta w_k h'(m_k). A limit
+a_r'theta <= g_r has a multiplier kap_r > 0 and adds tau kap_r e^{(a_r'theta - g_r) / tau}, the exponential method of
+multipliers: as for labellings, a proximal step of the dual in Kullback-Leibler distance, and kap_r times the
+exponential is the next kap_r. Then dF/dtheta = -v with v = c - mu - f'(theta) - sum_r kap_r a_r.
+
 How far theta is from the stage's optimum is known exactly: where v >= 0, the duality gap of the stage is
 sum_i V_i KL(v_i / V_i || e^{theta_i}) = -v'theta - sum_i [V_i ln V_i - sum_j v_ij ln v_ij].
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -48,11 +55,12 @@ from convexstruct.marginals.triplets import sums_by
 
 @dataclass(frozen=True)
 class Measure:
-    """The weights q_k(s) ~ exp(Theta' counts_k(s) + B loss_k(s)), and sum_k w_k ln Z_k."""
+    """The weights q_k(s) ~ exp(Theta' counts_k(s) + B loss_k(s)), ln Z_k (K,), and kap of the limits."""
 
     theta: Vector
     loss: float
-    log_partition: float
+    log_partition: Vector
+    kap: Vector
 
 
 @dataclass(frozen=True)
@@ -71,6 +79,9 @@ class Value:
     mu: Vector
     omega: float
     expected: Expected
+    b: Vector  # (K,) h'(m_k), 1 where h is linear
+    kap: Vector
+    curvature: Vector  # (d,) the diagonal of the second derivatives of f and of the limits' terms
 
 
 class Space:
@@ -84,6 +95,18 @@ class Space:
         """The invariants of the counts as columns of Z (d, k), and Z'."""
         columns = invariants(self._problem.features)
         return columns, sp.csr_array(columns.T)
+
+    @cached_property
+    def limits(self) -> tuple[sp.csr_array, Vector]:
+        """The limits as rows A theta <= a: floors, ceilings, and the affine rows."""
+        d = self._problem.dimension
+        if self._problem.general is None:
+            return sp.csr_array((0, d)), np.zeros(0)
+        of = self._problem.general.parameters.limits
+        below, above = np.flatnonzero(np.isfinite(of.low)), np.flatnonzero(np.isfinite(of.high))
+        unit, (G, g) = sp.csr_array(sp.identity(d, format="csr")), of.rows
+        rows = sp.csr_array(sp.vstack((-unit[below], unit[above], G), format="csr"))
+        return rows, np.concatenate((-of.low[below], of.high[above], g))
 
     @cached_property
     def blocks(self) -> sp.csr_array:
@@ -102,8 +125,9 @@ class Stage:
         self.problem, self.measure, self.tau, self.c, self.kappa = problem, measure, tau, c, kappa
         self.layout = problem.layout
         largest = self.layout.block_sum(c + problem.eta * problem.truth_counts)
-        self.least_delta = kappa / np.maximum(largest, largest.mean())
+        self.least_delta = kappa / np.maximum(largest, largest.mean()) * (1.0 if problem.general is None else 1e-3)
         self.evaluations = 0
+        self._ones = np.ones(problem.n_examples)
 
     def natural(self, value: Value) -> tuple[Vector, float]:
         """Parameters of the weights at ``value``: theta and the weight of the loss in the exponent."""
@@ -111,9 +135,14 @@ class Stage:
 
     def local_variance(self, value: Value) -> LocalVariance | None:
         """The variances of the counts under the measure at ``value``, as if steps were independent."""
-        local = local_variance(self.problem.features, *self.natural(value))
+        local = local_variance(self._weighted(value.b), *self.natural(value))
         self.evaluations += local is not None
         return local
+
+    def _weighted(self, b: Vector) -> Any:
+        """The features with the weights w_k b_k."""
+        p = self.problem
+        return p.features if p.h is None else replace(p.features, weights=p.examples.weights * b)  # type: ignore[type-var]
 
     def at(self, x: Vector) -> Value:
         p, layout, d = self.problem, self.layout, self.problem.dimension
@@ -121,22 +150,46 @@ class Stage:
         theta = x[:d] - (layout.block_logsumexp(x[:d]) + x[d:])[layout.block_of]
         new = self.measure.theta + theta / self.tau
         expected = p.oracle.expected(new, self.measure.loss + 1.0 / self.tau)
-        mu = p.eta * (expected.counts - p.truth_counts)
-        rise = self.tau * (p.examples.weights @ expected.log_partition - self.measure.log_partition)
-        f = float(-self.c @ theta + p.eta * (rise - p.truth_counts @ theta))
-        v = self.c - mu
+        rise = self.tau * (expected.log_partition - self.measure.log_partition)
+        (A, a), b, truth, weights = self.space.limits, self._ones, p.truth_counts, p.examples.weights
+        if p.h is None:
+            f = float(-self.c @ theta + p.eta * (weights @ rise - truth @ theta))
+        else:
+            m = rise - np.asarray(p.truth_each @ theta)
+            slack = np.maximum(m, 0.0)
+            b = np.asarray(p.h.slope(slack))
+            f = float(
+                -self.c @ theta + p.eta * (weights @ (p.h.value(slack) + p.h.slope(0.0 * m) * np.minimum(m, 0.0)))
+            )
+            expected = self._weighted(b).expected(new, self.measure.loss + 1.0 / self.tau)
+            self.evaluations += 1
+            truth = p.truth_each.T @ (weights * b)
+        mu = p.eta * (expected.counts - truth)
+        with np.errstate(over="ignore", invalid="ignore"):
+            kap = self.measure.kap * np.exp(np.minimum((A @ theta - a) / self.tau, 700.0))  # no overflow
+            f += self.tau * float(kap.sum())
+            pull, curvature = A.T @ kap, abs(A).power(2).T @ (kap / self.tau)
+        if p.f is not None:
+            f += float(p.f.value(theta).sum())
+            pull, curvature = pull + p.f.slope(theta), curvature + np.maximum(p.f.curvature(theta), 0.0)
+        if p.h is not None:  # of h'' m m', as if the examples' gradients were equal
+            mean = mu / max(p.eta * float(weights @ b), 1e-300)
+            curvature = curvature + p.eta * float(weights @ p.h.curvature(slack)) * mean * mean
+        v = self.c - mu - pull
         total = layout.block_sum(v)
         softmax = np.exp(theta + x[d:][layout.block_of])
         slope = np.concatenate((total[layout.block_of] * softmax - v, total))
         gradient = slope.copy()
         gradient[d:] -= self.kappa / x[d:]
         merit = f - self.kappa * float(np.log(x[d:]).sum())
-        return Value(x, theta, f, slope, merit, gradient, softmax, v, mu, p.eta * expected.loss, expected)
+        omega = p.eta * expected.loss
+        return Value(
+            x, theta, f, slope, merit, gradient, softmax, v, mu, omega, expected, b, kap, curvature
+        )  # fmt: skip
 
     def after(self, value: Value) -> Measure:
         """The measure of the next stage, if this one ends at ``value``."""
-        log_partition = float(self.problem.examples.weights @ value.expected.log_partition)
-        return Measure(*self.natural(value), log_partition)
+        return Measure(*self.natural(value), value.expected.log_partition, value.kap)
 
     def barrier_curvature(self, value: Value) -> Vector:
         """The barrier's curvature in delta (B,), primal-dual: max(V, kappa / delta) / delta."""
@@ -144,7 +197,14 @@ class Stage:
         return np.asarray(np.maximum(self.layout.block_sum(value.v), self.kappa / delta) / delta)
 
 
-def stage_gap(problem: GenerativeMargin, value: Value) -> float:
-    """The duality gap of the stage with the problem's own c: sum_i V_i KL(v_i / V_i || e^theta_i); inf where v < 0."""
-    entropy = problem.dual_value(value.mu, value.omega) - value.omega
-    return float((value.mu - problem.c) @ value.theta - entropy)
+def stage_gap(problem: GenerativeMargin, value: Value, space: Space) -> float:
+    """The duality gap of the stage with the problem's own c: sum_i V_i KL(v_i / V_i || e^theta_i); inf where v < 0.
+
+    With f or limits: f(theta) - u'theta less its least value over 1'e^theta_i <= 1, u = c - mu - sum_r kap_r a_r.
+    """
+    if problem.general is None:
+        entropy = problem.dual_value(value.mu, value.omega) - value.omega
+        return float((value.mu - problem.c) @ value.theta - entropy)
+    u = problem.c - value.mu - space.limits[0].T @ value.kap
+    own = 0.0 if problem.f is None else float(problem.f.value(value.theta).sum())
+    return float(own - u @ value.theta - problem.general.parameters.least(u, within=False)[0])

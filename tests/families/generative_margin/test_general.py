@@ -1,0 +1,202 @@
+"""(28)-(30): bounds that are true, the default engine against a general solver, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from convexstruct.core.certificates import certify
+from convexstruct.core.driver import solve
+from convexstruct.core.iterate import Solver
+from convexstruct.core.solution import Status
+from convexstruct.families.generative_margin.constraints import Floor
+from convexstruct.families.generative_margin.objectives import QuadraticPenalty, ReverseKL, uniform
+from convexstruct.families.generative_margin.problem import GenerativeMargin
+from convexstruct.families.generative_margin.slack_penalties import (
+    Barrier,
+    Capped,
+    Exponential,
+    Huber,
+    Linear,
+    Quadratic,
+)
+from convexstruct.families.generative_margin.slips import slips
+from convexstruct.families.generative_margin.solvers.entropic_proximal import method
+from convexstruct.families.generative_margin.solvers.proximal_rsd import ProximalRSD
+from convexstruct.families.generative_margin.solvers.working_sets import CoordinateWorkingSets, OnlineWorkingSets
+from convexstruct.models.generative_margin import dual, one_slack, primal, proximal
+from convexstruct.models.generative_margin.enumerated import MarginRows
+from convexstruct.tolerances import HIGH, ROUNDING
+from convexstruct.verification.fingerprint import fingerprint
+from tests.families.generative_margin.instances import (
+    COMBINATIONS,
+    STATED,
+    every_kind,
+    random_witness,
+    small_hmm,
+    small_network,
+)
+from tests.reference import optimum
+
+
+def general(name: str, problem: GenerativeMargin | None = None) -> GenerativeMargin:
+    problem = small_hmm(1) if problem is None else problem
+    return replace(problem, **COMBINATIONS[name](problem.layout))
+
+
+def written_out(problem: GenerativeMargin, theta: np.ndarray) -> float:
+    """P(theta), all labellings listed."""
+    rows = MarginRows(problem)
+    each = rows.a @ theta + rows.b
+    slack = np.array([each[rows.enumerated.example == k].max() for k in range(problem.n_examples)])
+    h = Linear() if problem.h is None else problem.h
+    f = 0.0 if problem.f is None else float(np.sum(problem.f.value(theta)))
+    return float(problem.eta * problem.examples.weights @ h.value(np.maximum(slack, 0.0)) - problem.c @ theta + f)
+
+
+@pytest.mark.parametrize("name", COMBINATIONS)
+@every_kind
+def test_bounds_enclose_what_enumeration_gives(make: Callable[[int], GenerativeMargin], name: str) -> None:
+    problem = general(name, make(2))
+    rng = np.random.default_rng(3)
+    least, most = np.inf, -np.inf
+    n = len(problem.general.parameters.limits.rows[1]) if problem.general else 0
+    for _ in range(10):
+        theta = problem.repair({"theta": rng.normal(size=problem.dimension)})["theta"]
+        value = problem.primal({"theta": theta})
+        assert abs(float(value) - written_out(problem, theta)) <= 1e-10 * abs(value)
+        assert value.allowance < 1e-10 * (1 + abs(value))
+        least = min(least, value.upper)
+        witness = random_witness(problem, rng)
+        witness["mass"] = 2.0 * rng.uniform(size=problem.n_examples)
+        witness["rows"] = 0.3 * rng.uniform(size=n)
+        most = max(most, problem.dual(witness).lower)
+    assert -np.inf < most <= least
+
+
+@pytest.mark.parametrize("name", STATED)
+@every_kind
+def test_the_default_engine_meets_the_general_solver(make: Callable[[int], GenerativeMargin], name: str) -> None:
+    problem = general(name, make(1))
+    said, found = optimum(primal(problem)), solve(problem, tol=HIGH)
+    assert found.status is Status.OPTIMAL
+    assert found.lower_bound <= said.upper_bound
+    assert said.lower_bound <= found.primal
+    assert found.primal == pytest.approx(said.value, rel=HIGH.gap, abs=HIGH.gap)
+
+
+@pytest.mark.parametrize("printed", [False, True])
+def test_reverse_kl_with_its_floor_lies_between_tangent_planes_and_the_engines_point(printed: bool) -> None:
+    plain = small_hmm(3)
+    f = ReverseKL(uniform(plain.layout), 0.7, printed)
+    problem = replace(plain, f=f, constraints=[f.floor(plain.layout)])
+    found = solve(problem, tol=HIGH)
+    assert found.status is Status.OPTIMAL
+    assert problem.f is not None
+    stated, t = primal(replace(plain, constraints=[f.floor(plain.layout)])), cp.Variable(plain.dimension)
+    theta, eps = stated.variables["theta"], stated.variables["eps"]
+    planes = []
+    for share in np.linspace(0.0, 1.0, 60):
+        at = problem.f.convex_from * (1.0 - share)
+        planes.append(t >= problem.f.value(at) + cp.multiply(problem.f.slope(at), theta - at))
+    cost = -plain.c @ theta + cp.sum(t) + plain.eta * (plain.examples.weights @ eps)
+    below = stated.adding("planes", planes, "planes").minimizing(cost, "planes").solve().value
+    assert below <= found.primal + HIGH.gap
+    assert below == pytest.approx(found.primal, rel=2e-3)
+
+
+def test_a_linear_h_and_no_constraints_are_the_problem_that_stands() -> None:
+    plain = small_hmm(0)
+    same = replace(plain, h=Linear(), constraints=[])
+    assert same.general is None
+    assert fingerprint(same) == fingerprint(plain)
+    assert fingerprint(replace(plain, h=Huber(1.0))) != fingerprint(plain)
+    loose = replace(plain, constraints=[Floor(-200.0)])
+    assert solve(loose, tol=HIGH).primal == pytest.approx(solve(plain, tol=HIGH).primal, rel=HIGH.gap)
+
+
+@pytest.mark.parametrize("name", COMBINATIONS)
+def test_the_answer_to_a_problem_without_a_piece_is_not_certified_and_the_slip_is_named(name: str) -> None:
+    problem = general(name)
+    for slip in slips(problem):
+        if "left out" not in slip.said or slip.problem is None or name == "slope and square":
+            continue
+        try:
+            other = slip.problem()
+        except ValueError:  # c alone is no distribution
+            continue
+        found = solve(other, tol=HIGH)
+        certificate = certify(problem, found.point, solve(problem, tol=HIGH).dual_point)
+        if abs(found.primal - solve(problem).primal) > 1e-4:
+            assert certificate.gap > HIGH.gap or certificate.infeasibility > HIGH.feasibility
+    assert any("left out" in slip.said for slip in slips(problem))
+
+
+@pytest.mark.parametrize("unit", [1e-8, 1e8])
+def test_the_unit_of_the_objective_does_not_matter(unit: float) -> None:
+    plain = small_network(1)
+    one = replace(plain, c=0.3 * plain.c, f=QuadraticPenalty(0.5, -1.0), h=Huber(1.0))
+    other = replace(one, c=unit * one.c, eta=unit * one.eta, f=QuadraticPenalty(0.5 * unit, -1.0))
+    first, second = solve(one, tol=HIGH), solve(other, tol=HIGH)
+    assert second.status is Status.OPTIMAL
+    assert second.primal / unit == pytest.approx(first.primal, rel=4 * HIGH.gap)
+
+
+def test_length_one_and_one_symbol_are_no_trouble() -> None:
+    problem = GenerativeMargin.hmm([[0], [0]], [[0], [1]], 2, 1, eta=1.0, h=Quadratic(), constraints=[Floor(-3.0)])
+    found = solve(problem, tol=HIGH)
+    assert found.status is Status.OPTIMAL
+    assert found.primal == pytest.approx(optimum(primal(problem)).value, rel=HIGH.gap)
+
+
+@pytest.mark.parametrize("solver", [ProximalRSD(), CoordinateWorkingSets(), OnlineWorkingSets()])
+def test_the_papers_own_algorithms_refuse_other_objectives(solver: Solver) -> None:
+    with pytest.raises(ValueError, match=r"problem has h of \(28\)-\(30\), wanted \(2\)-\(5\) alone"):
+        solve(general("huber"), solver=solver)
+
+
+@pytest.mark.parametrize("build", [dual, proximal, one_slack])
+def test_so_do_the_formulations_that_do_not_state_them(build: Callable[[GenerativeMargin], object]) -> None:
+    with pytest.raises(ValueError, match=r"problem has constraints of \(28\)-\(30\)"):
+        build(general("floor"))
+
+
+@pytest.mark.parametrize("h", [Capped(30.0), Barrier(30.0)])
+def test_penalties_that_are_infinite_somewhere_are_left_to_the_formulations(h: Capped | Barrier) -> None:
+    problem = replace(small_hmm(1), h=h)
+    with pytest.raises(ValueError, match="which is infinite where a slack is above 30"):
+        solve(problem)
+    said = optimum(primal(problem))
+    assert said.upper_bound - said.lower_bound <= HIGH.gap * abs(said.value)
+
+
+def test_bad_pieces_are_refused_at_the_door() -> None:
+    plain = small_hmm(0)
+    with pytest.raises(ValueError, match=r"f is not convex below theta = .* wanted constraints with the Floor"):
+        replace(plain, f=ReverseKL(uniform(plain.layout)))
+    with pytest.raises(ValueError, match="constraints contradict each other"):
+        replace(plain, constraints=[Floor(-0.1)])
+    with pytest.raises(ValueError, match="c holds -1, wanted"):
+        replace(plain, f=QuadraticPenalty(1.0, 0.0), c=-np.ones(plain.dimension))
+    with pytest.raises(ValueError, match="c"):
+        replace(plain, c=np.zeros(plain.dimension))
+
+
+def test_a_limit_needs_a_first_multiplier_to_grow_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = general("ball")
+    monkeypatch.setattr(method, "FIRST_KAP", 0.0)
+    assert solve(problem, tol=HIGH).status is not Status.OPTIMAL
+
+
+def test_a_wide_witness_is_cut_to_what_h_allows() -> None:
+    problem = general("huber")
+    found = solve(problem, tol=HIGH)
+    assert found.dual_point is not None
+    wide = {**found.dual_point, "mass": np.full(problem.n_examples, 1e6)}
+    assert problem.dual(wide).lower <= found.primal * (1 + ROUNDING)
+    huge = replace(problem, h=Exponential(0.01))
+    assert np.isfinite(float(huge.dual(wide)))
