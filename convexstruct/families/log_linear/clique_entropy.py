@@ -27,6 +27,8 @@ from convexstruct.rounding import EPS, FUNCTION, Rounded, gamma, summed
 
 #: Systems with at most so many unknowns times equations are solved densely (32 MB), larger ones by iteration.
 LARGEST_DENSE = 4_000_000
+#: An iteration gets this share of the time that is left: what is not restored makes a bound lower, and not invalid.
+TIME_SHARE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +72,8 @@ def restored(polytope: FactorPolytope, z: Vector, moments: Vector) -> Vector:
     sum dz^2 / z that restores the moments and keeps the tables in agreement.
 
     Such a change is z times small numbers where the moments are nearly right, so that no entry becomes negative near an
-    optimum; elsewhere negative entries are set to 0, and the moments corrected again.
+    optimum; elsewhere negative entries are set to 0, and the moments corrected again. Where time is short, they are
+    restored in part or not at all.
     """
     rows = sp.csr_array(sp.vstack([polytope.features, polytope.agreement, polytope.totals]))
     right = np.concatenate((moments, np.zeros(polytope.agreement.shape[0]), [1.0]))
@@ -89,7 +92,11 @@ def restored(polytope: FactorPolytope, z: Vector, moments: Vector) -> Vector:
         if dense is not None:
             change = np.linalg.lstsq(dense * root, away, rcond=None)[0]
         else:
-            change = _least_squares(sp.csr_array(rows @ sp.diags_array(root)), away)
+            try:
+                with deadline.within(TIME_SHARE * deadline.left()):
+                    change = _least_squares(sp.csr_array(rows @ sp.diags_array(root)), away)
+            except deadline.DeadlinePassed:
+                break
         z = np.maximum(z + root * change, 0.0)
     return best
 

@@ -54,6 +54,7 @@ def sums_by_terms(
         conditional = _conditionals(by_label, edge, steps, posterior, parts, reach)
         possible[steps[0]] = (posterior[:, steps[0]] > 0).sum(axis=0)
         for t in range(1, len(steps)):
+            deadline.check()
             n = steps[t].stop - steps[t].start
             before = posterior[:, steps[t - 1]][:, :n]
             here = np.einsum("in,ijn->jn", before, conditional[t], out=posterior[:, steps[t]])
