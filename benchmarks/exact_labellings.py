@@ -220,6 +220,7 @@ class Margin:
             whole[: s * len(kernel), : s * len(kernel)] = np.kron(np.eye(s, dtype=int).astype(object), exactly(kernel))
         bound = range(s * features.n_node_features, d) if features.associative else ()
         self.exact = Enumerated(groups, exactly(problem.lam).item(), kernel=whole, positive=bound)
+        self.scored = self.exact if kernel is None else Margin(problem).exact  # scores are of the computed features
 
     def rows(self, i: int, node: Exactly, edge: Exactly) -> tuple[Exactly, Exactly]:
         """e(y) (f(x, y) - f(x, y*)) and the loss, of labellings y as tables."""
@@ -256,7 +257,7 @@ class Margin:
                 if not moved < 1e-3:
                     return None
                 away = np.maximum(away, 2 * moved)
-                for alpha, q, share in zip(alphas, self.exact.gibbs_at(exactly(theta), exactly(b).item()), row):
+                for alpha, q, share in zip(alphas, self.scored.gibbs_at(exactly(theta), exactly(b).item()), row):
                     alpha += share * q
             g, gain = self.exact.sums(alphas)
         else:
