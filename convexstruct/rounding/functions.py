@@ -19,7 +19,7 @@ BLOCK_TERMS, EXACT_TERMS = 64, 128
 #: Terms that are summed before a sum is compensated or handed to math.fsum (`square`, `compensated`).
 BLOCK = 256
 #: `adjoint` adds up at least ROWS rows of a matrix in one product, and at most BLOCKS such products.
-ROWS, BLOCKS = 128, 256
+ROWS, BLOCKS = 64, 512
 #: Blocks of a sparse matrix have at least WIDE times as many entries as columns.
 WIDE = 8
 #: Factorisations that `least_eigenvalue` tries, each with four times the step of the one before.
@@ -111,7 +111,7 @@ def binned(x: Any, index: Index, size: int) -> Any:
     if not isinstance(x, RoundedArray):
         return np.bincount(index, weights=x, minlength=size)
     value, rest = np.zeros(size), x.value
-    error = np.bincount(index, weights=x.errors, minlength=size)
+    error = np.bincount(index, weights=x.errors, minlength=size) if x.error.any() else np.zeros(size)
     for _ in range(3):
         most = float(np.abs(rest).sum())
         sigma = float(np.ldexp(1.0, math.frexp(most)[1] + 2)) if math.isfinite(most) else math.nan  # above 4 sum |rest|
@@ -183,40 +183,64 @@ def product(matrix: Any, x: Any, norms: Vector | None = None) -> Any:
     return RoundedArray(value, error if value.ndim == 1 else error[:, None])
 
 
-def adjoint(matrix: Any, x: Any, norms: Vector | None = None) -> Any:
+def adjoint(matrix: Any, x: Any, norms: Vector | None = None, counts: Index | None = None) -> Any:
     """matrix' x; (m,) or (m, k); arguments as in `product`, ``norms`` of the columns of ``matrix``. (m,)
 
     The sums over `ROWS` rows or more are added with their errors, so that rounding does not grow with the number of
     rows; of a sparse matrix that of a column grows with its entries.
+
+    counts : how many entries each column of a sparse matrix stores, if known. (m,)
     """
     if not isinstance(x, RoundedArray):
         return np.asarray(matrix.T @ x)
     n, m = matrix.shape
-    step, shape = max(ROWS, -(-n // BLOCKS)), (m, *x.shape[1:])
-    depth = np.full(m, min(step, n))
+    step = min(max(ROWS, -(-n // BLOCKS)), n)
+    depth: Any = step
     if sp.issparse(matrix):
         matrix = matrix.tocsr()  # as it is where its rows are stored already
+        depth = np.bincount(matrix.indices, minlength=m) if counts is None else counts
         step = max(step, WIDE * n * m // max(matrix.nnz, 1))  # adding the blocks' sums takes less than their products
-        depth = np.minimum(np.bincount(matrix.indices, minlength=m), step)
-    size, moved, uncertain = np.zeros(shape), np.zeros(shape), bool(x.error.any())
-    values, errors = x.value, x.errors
-
-    def parts() -> Iterable[Tensor]:
-        for low in range(0, n, step):
-            rows = matrix.T if step >= n else matrix[low : low + step].T
-            here = values[low : low + step]
-            if norms is None:
-                size[:] += magnitudes(rows, np.abs(here))
-            if norms is None and uncertain:
-                moved[:] += magnitudes(rows, errors[low : low + step])
-            yield np.asarray(rows @ here)
-
-    value = compensated(parts(), shape)
-    if norms is not None:
-        size, moved = (np.multiply.outer(norms, np.apply_along_axis(_length, 0, of)) for of in (np.abs(values), errors))
+        step = n if depth.max(initial=0) <= 2 * step else step  # blocks would not make sums much shorter
+        depth = np.minimum(depth, step)
+    value, uncertain = _by_blocks(matrix, x.value, step), bool(x.error.any())
+    size, moved = np.abs(x.value), np.asarray(x.errors)
+    if norms is None:
+        size = _of_columns(matrix, size, step)
+        moved = _of_columns(matrix, moved, step) if uncertain else np.zeros(1)
+    else:
+        size = np.multiply.outer(norms, _length(size))
+        moved = np.multiply.outer(norms, _length(moved)) if uncertain else np.zeros(1)
     rate = gammas(depth + 5).reshape(-1, *(1,) * (value.ndim - 1))  # the sums of at most 2 BLOCKS parts included
     lost = 2.0 * n * TINY if uncertain or x.value.any() else 0.0
     return RoundedArray(value, rate * size + moved + UNIT * np.abs(value) + lost)
+
+
+def _by_blocks(matrix: Any, x: Tensor, step: int) -> Tensor:
+    """matrix' x, the sums over ``step`` rows each added with their errors."""
+    n, m = matrix.shape
+    if step >= n:
+        return np.asarray(matrix.T @ x)
+    whole = n - n % step
+    if x.ndim == 1 and isinstance(matrix, np.ndarray) and matrix.flags.c_contiguous:  # all blocks in one call
+        parts = (x[:whole].reshape(-1, 1, step) @ matrix[:whole].reshape(-1, step, m))[:, 0]
+        parts = np.concatenate((parts, (matrix[whole:].T @ x[whole:])[None]))
+    else:
+        parts = np.array([matrix[low : low + step].T @ x[low : low + step] for low in range(0, n, step)])
+    # split at powers of two, the upper parts add up without rounding (`binned`), the lower ones are UNIT as large
+    most = np.abs(parts).sum(axis=0)
+    sigma = np.ldexp(1.0, np.frexp(most)[1] + 2)  # above 4 times the sum of absolute values
+    high = (parts + sigma) - sigma
+    return np.asarray(high.sum(axis=0) + (parts - high).sum(axis=0) + np.where(most < np.inf, 0.0, np.nan))
+
+
+def _of_columns(matrix: Any, x: Tensor, step: int) -> Tensor:
+    """|matrix|' x for x >= 0, with no copy of all of a dense matrix."""
+    if sp.issparse(matrix):
+        return magnitudes(matrix.T, x)
+    found = np.zeros((matrix.shape[1], *x.shape[1:]))
+    for low in range(0, len(matrix), step or 1):
+        found += magnitudes(matrix[low : low + step].T, x[low : low + step])
+    return found
 
 
 def magnitudes(matrix: Any, x: Tensor) -> Tensor:
@@ -227,8 +251,10 @@ def magnitudes(matrix: Any, x: Tensor) -> Tensor:
     return np.concatenate(blocks) if blocks else np.zeros((0, *x.shape[1:]))
 
 
-def _length(x: Vector) -> float:
-    """|x|, scaled so that no square underflows or overflows."""
+def _length(x: Tensor) -> Any:
+    """|x| of a vector, or of each column, scaled so that no square underflows or overflows."""
+    if x.ndim > 1:
+        return np.array([_length(column) for column in x.T])
     top = float(x.max(initial=0.0))
     return top * float(np.linalg.norm(x / top)) if 0.0 < top < math.inf else top
 

@@ -171,23 +171,29 @@ def enclosed(problem: Risk, alpha: Vector) -> tuple[RoundedArray, float]:
     """(alpha, eta): alpha moved as near to Q as rounding allows, with the error delta alpha, and eta of the module's
     head: a number in 1 +- eta times a vector so near to alpha is a member of Q."""
     loss, share = problem.loss, true_shares(problem)
-    known = share.value > share.error
     eta = delta = 0.0
     with np.errstate(all="ignore"):
         if loss.floor:
-            alpha = np.where(known[problem.group], alpha, 0.0)  # a share so small that it may be 0
-            over = _most(_group_sums(problem, alpha)[known] / share[known] - 1.0)
-            eta = min(max(over, 0.0), 1.0)
+            known, sums = share.value > share.error, share
+            if not known.all():
+                alpha = np.where(known[problem.group], alpha, 0.0)  # a share so small that it may be 0
+            if problem.is_box:  # no entry is above its computed share; the smallest of these errs most, relatively
+                least = problem.shares.min(where=known, initial=1.0, keepdims=True)
+                sums, share = exact(least), RoundedArray(least, SHARE_UNITS * (UNIT * least + TINY))
+            else:
+                sums, share = _group_sums(problem, alpha)[known], share[known]
+            eta = min(max(_most(sums / share - 1.0), 0.0), 1.0)
         else:
             alpha = alpha * (problem.shares / _group_sums(problem, alpha).value)[problem.group]
             delta = _most(abs(share / _group_sums(problem, alpha) - 1.0))
-        if problem.n_biases:  # `member` balanced the sides up to the rounding of long sums; again, for less
+        if problem.n_biases:  # `member` balanced the sides up to the rounding of long sums
             sides = _sides(problem, exact(alpha))
             sure = ((sides.errors <= SURE * sides.value) & (sides.value > SMALL)).all(axis=1)
-            alpha = _balanced(problem, alpha, np.where(sure[:, None], sides.value, 0.0))
-            sides = _sides(problem, exact(alpha))[sure]
+            if not sure.all():
+                alpha = np.where(sure[loss.bias_of], alpha, 0.0)
+            sides = sides[sure]
             delta = min(_most(abs(sides[:, 0] / sides[:, 1] - 1.0)), 1.0)
-        return RoundedArray(alpha, np.where(alpha > 0, delta * alpha + (TINY if delta else 0.0), 0.0)), eta
+        return RoundedArray(alpha, np.where(alpha > 0, delta * alpha + TINY, 0.0) if delta else 0.0), eta
 
 
 def _most(values: RoundedArray) -> float:

@@ -228,6 +228,11 @@ class RegularizedRisk(Unconstrained):
         """At least the Euclidean length of each column of X; (d,)."""
         return row_norms(self.X.T)
 
+    @cached_property
+    def column_counts(self) -> Index | None:
+        """How many entries each column of a sparse X stores, (d,); None where X is dense."""
+        return np.bincount(self.X.indices, minlength=self.X.shape[1]) if sp.issparse(self.X) else None
+
     # -- the linear map ------------------------------------------------------------------------------------------------
 
     @cached_property
@@ -278,8 +283,8 @@ class RegularizedRisk(Unconstrained):
             part = factor * alpha
             part = part if rows is None else binned(part, rows, self.X.shape[0])
         if self.loss.n_outputs == 1:
-            return adjoint(self.X, part, norms)
-        found = adjoint(self.X, part.reshape(-1, self.loss.n_outputs), norms).T
+            return adjoint(self.X, part, norms, self.column_counts)
+        found = adjoint(self.X, part.reshape(-1, self.loss.n_outputs), norms, self.column_counts).T
         return np.ascontiguousarray(found) if isinstance(found, np.ndarray) else found
 
     def matrix(self) -> Any:
