@@ -16,6 +16,7 @@ SLOW = {
     "collapse-sdp",
     "cutting-planes",
     "ocr",
+    "online-learners",
     "proposition2",
     "scene",
     "scene-spen",

@@ -82,6 +82,14 @@ FAMILY = register(
                 experiments=("surrogates", "cutting-planes"),
             ),
             System(
+                name="online learners",
+                paper=PAPER_1,
+                equations="Online training: Collins Trainer, MIRA; LaRank and SEARN by name",
+                formulation=("n_slack",),
+                experiments=("online-learners",),
+                solvers=("Perceptron", "Mira", "LaRank"),
+            ),
+            System(
                 name="max-margin Markov network",
                 paper=PAPER_3,
                 equations="(5), (8)",

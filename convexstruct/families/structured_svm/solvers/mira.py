@@ -98,8 +98,7 @@ def step(block: ExampleBlock[StructuredSVM], best: list[Labels], w: Vector, long
     if len(rows) == 1:
         square = float(rows[0] @ rows[0])
         return None if square == 0 else rows[0] * min(longest, float(violation[0]) / square)
-    columns = PoolColumns(
-        np.vstack((np.zeros_like(w), rows)), np.append(0.0, violation), np.zeros(len(rows) + 1, dtype=np.intp)
-    )
+    a = np.vstack((np.zeros_like(w), rows))
+    columns = PoolColumns(a, np.append(0.0, violation), np.zeros(len(a), dtype=np.intp), a @ a.T)
     tolerance = 1e-3 * HIGH.gap * longest * float(violation.max())
     return solve_pools(columns, np.array([longest]), 1.0, np.zeros_like(w), tolerance).w
