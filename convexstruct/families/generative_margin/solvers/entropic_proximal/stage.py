@@ -165,10 +165,13 @@ class Stage:
             self.evaluations += 1
             truth = p.truth_each.T @ (weights * b)
         mu = p.eta * (expected.counts - truth)
-        with np.errstate(over="ignore", invalid="ignore"):
-            kap = self.measure.kap * np.exp(np.minimum((A @ theta - a) / self.tau, 700.0))  # no overflow
-            f += self.tau * float(kap.sum())
-            pull, curvature = A.T @ kap, abs(A).power(2).T @ (kap / self.tau)
+        kap = self.measure.kap
+        pull, curvature = np.zeros(d), np.zeros(d)
+        if len(a):
+            with np.errstate(over="ignore", invalid="ignore"):
+                kap = kap * np.exp(np.minimum((A @ theta - a) / self.tau, 700.0))  # no overflow
+                f += self.tau * float(kap.sum())
+                pull, curvature = A.T @ kap, A.power(2).T @ (kap / self.tau)
         if p.f is not None:
             f += float(p.f.value(theta).sum())
             pull, curvature = pull + p.f.slope(theta), curvature + np.maximum(p.f.curvature(theta), 0.0)
