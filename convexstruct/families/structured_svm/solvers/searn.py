@@ -68,7 +68,8 @@ class Learned(NamedTuple):
         """The labels of sequences of node features (n_i, d), chosen from left to right; ``seed`` draws who decides."""
         data = Sequences(np.concatenate(x), np.cumsum([0, *map(len, x)]))
         policies = [_policy(w, data.x) for w in self.weights]
-        return np.split(_run(data, policies, self.shares, None, np.random.default_rng(seed)), data.start[1:-1])
+        who = _deciders(len(data.x), self.shares, np.random.default_rng(seed))
+        return np.split(_run(data, policies, who, None), data.start[1:-1])
 
 
 @dataclass(frozen=True)
@@ -97,11 +98,11 @@ class Searn:
         shares = np.zeros(0)
         for _ in range(self.rounds):
             policies = [_policy(w, data.x) for w in weights]
-            chosen = _run(data, policies, shares, truth, rng)
+            chosen = _run(data, policies, _deciders(len(truth), shares, rng), truth)
             before = np.full(len(truth), n_labels)
             later = np.setdiff1d(np.arange(len(truth)), data.start)
             before[later] = chosen[later - 1]
-            costs = rollouts(data, policies, shares, truth, n_labels, rng)
+            costs = rollouts(data, policies, _deciders(len(truth), shares, rng), truth, n_labels)
             found = self._classifier(_phi(data.x, before, n_labels), costs - costs.min(axis=1, keepdims=True))
             weights.append(found.point["w"].reshape(n_labels, -1))
             shares = np.append((1.0 - self.beta) * shares, self.beta)
@@ -127,25 +128,24 @@ def _policy(w: Matrix, x: Matrix) -> Policy:
     return Policy(x @ w[:, :d].T + w[:, -1], np.vstack([w[:, d:-1].T, np.zeros(len(w))]))
 
 
-def _decide(
-    nodes: Index, before: Labels, policies: list[Policy], shares: Vector, truth: Labels | None, rng: np.random.Generator
-) -> Labels:
-    """A label for each state; who decides is drawn by the shares, the optimal policy having the rest of them."""
-    if truth is None:
-        who = rng.choice(len(policies), size=len(nodes), p=shares)
-        labels = np.zeros(len(nodes), dtype=np.int64)
-    else:
-        who = rng.choice(len(policies) + 1, size=len(nodes), p=np.append(shares, max(1.0 - shares.sum(), 0.0)))
-        labels = truth[nodes]
+def _deciders(n: int, shares: Vector, rng: np.random.Generator) -> Index:
+    """Who decides at each of n nodes, drawn by the shares: the place of a policy, or their number for the optimal one,
+    which has the rest."""
+    rest = max(1.0 - float(shares.sum()), 0.0)
+    p = np.append(shares, rest)
+    return rng.choice(len(p), size=n, p=p / p.sum())
+
+
+def _decide(nodes: Index, before: Labels, policies: list[Policy], who: Index, truth: Labels | None) -> Labels:
+    """A label for each state, a node and the label before it. who (P,) : as `_deciders`."""
+    labels = np.zeros(len(nodes), dtype=np.int64) if truth is None else truth[nodes]
     for k, policy in enumerate(policies):
-        mine = np.flatnonzero(who == k)
+        mine = np.flatnonzero(who[nodes] == k)
         labels[mine] = (policy.own[nodes[mine]] + policy.after[before[mine]]).argmax(axis=1)
     return labels
 
 
-def _run(
-    data: Sequences, policies: list[Policy], shares: Vector, truth: Labels | None, rng: np.random.Generator
-) -> Labels:
+def _run(data: Sequences, policies: list[Policy], who: Index, truth: Labels | None) -> Labels:
     """The labels (P,) that the mixture chooses, all sequences side by side."""
     labels = np.zeros(len(data.x), dtype=np.int64)
     n_labels = policies[0].own.shape[1] if policies else 0
@@ -153,15 +153,13 @@ def _run(
     for t in range(int(lengths.max(initial=0))):
         nodes = data.start[:-1][lengths > t] + t
         before = labels[nodes - 1] if t else np.full(len(nodes), n_labels)
-        labels[nodes] = _decide(nodes, before, policies, shares, truth, rng)
+        labels[nodes] = _decide(nodes, before, policies, who, truth)
     return labels
 
 
-def rollouts(
-    data: Sequences, policies: list[Policy], shares: Vector, truth: Labels, n_labels: int, rng: np.random.Generator
-) -> Matrix:
+def rollouts(data: Sequences, policies: list[Policy], who: Index, truth: Labels, n_labels: int) -> Matrix:
     """The Hamming loss of each node's label and of all after it, (P, S), if the node gets label a and the mixture
-    chooses the rest, once at random."""
+    chooses the rest. The same policy decides at a node in all rollouts, so that costs differ by the labels alone."""
     p = len(truth)
     node, label = np.divmod(np.arange(p * n_labels), n_labels)
     ends, costs, going = data.ends, np.zeros(p * n_labels), np.arange(p * n_labels)
@@ -169,5 +167,5 @@ def rollouts(
         costs[going] += label != truth[node]
         on = node + 1 < ends[node]
         going, node, before = going[on], node[on] + 1, label[on]
-        label = _decide(node, before, policies, shares, truth, rng)
+        label = _decide(node, before, policies, who, truth)
     return costs.reshape(p, n_labels)

@@ -25,7 +25,7 @@ def test_a_rollout_is_the_loss_of_the_label_and_of_what_the_policy_does_after_it
     rng = np.random.default_rng(seed)
     w = rng.normal(size=(3, 2 + 3 + 1))
     data, truth = Sequences(np.concatenate(x), np.cumsum([0, *map(len, x)])), np.concatenate(labels)
-    found = searn.rollouts(data, [searn._policy(w, data.x)], np.ones(1), truth, 3, rng)
+    found = searn.rollouts(data, [searn._policy(w, data.x)], np.zeros(len(truth), dtype=int), truth, 3)
     at = 0
     for features, true in zip(x, labels):
         for t in range(len(true)):
@@ -42,7 +42,7 @@ def test_a_rollout_is_the_loss_of_the_label_and_of_what_the_policy_does_after_it
 def test_under_the_optimal_policy_a_wrong_label_costs_one_and_round_one_is_the_svm_on_true_histories() -> None:
     x, labels = drawn(7)
     data, truth = Sequences(np.concatenate(x), np.cumsum([0, *map(len, x)])), np.concatenate(labels)
-    costs = searn.rollouts(data, [], np.zeros(0), truth, 3, np.random.default_rng(0))
+    costs = searn.rollouts(data, [], np.zeros(len(truth), dtype=int), truth, 3)
     np.testing.assert_array_equal(costs, truth[:, None] != np.arange(3))
     before = np.concatenate([[3, *each[:-1]] for each in labels])
     phi = searn._phi(data.x, before, 3)
