@@ -192,6 +192,11 @@ PROBLEMS: Mapping[str, Mapping[str, Callable[[], Any]]] = {
         "kernel-60x20-lam-1e-3": partial(kernel, 60, 20, 1e-3),
         "kernel-60x20": partial(kernel, 60, 20, 1.0),
     },
+    "energy_network": {
+        "energy-larger": partial(case, "energy_network", "energy-larger"),
+        "energy-small-x100": partial(case, "energy_network", "energy-small", 100),
+        "energy-inference": partial(case, "energy_network", "energy-inference-low-rank"),
+    },
     "log_linear": {
         "field-5x20": log_linear_entropy.EntropyWorkload(5).field,
         "field-200x20-C-1e-3": partial(field, 200, 20, 8, C=1e-3),

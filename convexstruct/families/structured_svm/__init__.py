@@ -77,17 +77,9 @@ FAMILY = register(
             System(
                 name="structural support vector machine",
                 paper=PAPER_1,
-                equations="(P), (D), cutting planes",
+                equations="(P), (D), cutting planes, online training",
                 formulation=("n_slack", "dual_alpha", "dual_kernel", "n_slack_cuts", "one_slack_cuts"),
-                experiments=("surrogates", "cutting-planes"),
-            ),
-            System(
-                name="online learners",
-                paper=PAPER_1,
-                equations="Online training: Collins Trainer, MIRA; LaRank and SEARN by name",
-                formulation=("n_slack",),
-                experiments=("online-learners",),
-                solvers=("Perceptron", "Mira", "LaRank"),
+                experiments=("surrogates", "cutting-planes", "online-learners"),
             ),
             System(
                 name="max-margin Markov network",

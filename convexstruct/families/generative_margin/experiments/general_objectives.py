@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from convexstruct import losses
 from convexstruct.arrays import Labels, Vector
@@ -26,6 +27,7 @@ from convexstruct.families.generative_margin.constraints import Floor, KLBall
 from convexstruct.families.generative_margin.objectives import QuadraticPenalty, ReverseKL, frequencies
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.slack_penalties import Huber, Power, Quadratic
+from convexstruct.plots import LOWER, UPPER, bars, named_bars, panels
 from convexstruct.tolerances import LOW
 
 NAME = "general-objectives"
@@ -112,9 +114,23 @@ def run(sheet: Sheet) -> None:
         "ring: ring loss a sequence; protein: share of residues predicted wrongly",
         "frequencies are counts of the training data plus 1; the smaller model's transitions forget the state",
     ]
+    sheet.figures["Test error of each objective at its best eta, whiskers of one standard error."] = draw(sheet)
     sheet.left_out(
         f"{len(OBJECTIVES) - len(names)} objectives, {len(ETAS) - len(etas)} etas and most examples left out"
     )
+
+
+def draw(sheet: Sheet) -> Figure:
+    """A panel a data set, a bar an objective."""
+    table = sheet.table()
+    of = list(dict.fromkeys(row["data"] for row in table))
+    figure, every = panels(len(of), size=(9.0, 1.2 + 0.2 * len(table)), sharey=True)
+    for axes, name, colour in zip(every, of, (LOWER, UPPER)):
+        rows = [row for row in table if row["data"] == name]
+        bars(axes, [row["test"] for row in rows], [row["se"] for row in rows], colour)
+        axes.set(xlabel="test error", title=name)
+    named_bars(every[0], [row["objective"] for row in table if row["data"] == of[0]])
+    return figure
 
 
 def train(data: Data, name: str, eta: float, n: int) -> Solution:
