@@ -52,7 +52,7 @@ def test_the_gain_is_right_to_its_error_where_every_marginal_is_off(n_edge_featu
             found = []
             for given, relative in ((tables, 0.0), (off, 1.001 * RELATIVE)):
                 part, mixed = Marginals.none(features), Marginals.none(features)
-                part.add_tables(*given, share, relative)
+                part.add_tables(given[0], given[1], share, relative)
                 mixed.add(part)
                 found.append(mixed.gain(node, edge))
             apart = abs(float(found[1]) - float(found[0]))

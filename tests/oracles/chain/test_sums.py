@@ -102,7 +102,7 @@ def test_scores_with_errors_move_ln_z_by_no_more_than_the_largest_of_each_positi
     losses = found.log_losses(laid, RoundedArray(node, errors[0]), RoundedArray(edge, errors[1]), labels)
     up = [x + off for x in (node, edge)]
     up[0][:, 0], up[1][0, 0] = node[:, 0] - off, edge[0, 0] - off
-    moved = chain.sum_product(laid, *up).log_losses(laid, exact(up[0]), exact(up[1]), labels)
+    moved = chain.sum_product(laid, up[0], up[1]).log_losses(laid, exact(up[0]), exact(up[1]), labels)
     apart, bound = (np.bincount(laid.chain, x) for x in (np.abs(moved.value - losses.value), losses.errors))
     assert (bound - 1.01 * off <= apart).all()  # the first position counts the error of a step too
     assert (apart <= bound).all()
