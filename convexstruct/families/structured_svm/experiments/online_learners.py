@@ -170,10 +170,11 @@ def draw(sheet: Sheet) -> Figure:
     """Both against seconds, a line a learner; the batch solver is one point."""
     figure, both = panels(2, size=(9.0, 3.4))
     table = sheet.table()
-    for axes, what in zip(both, ("letter error", "above the optimum")):
-        for name in LEARNERS:
+    for axes, what, scale in zip(both, ("letter error", "above the optimum"), ("linear", "log")):
+        for k, name in enumerate(LEARNERS):
             rows = [row for row in table if row["learner"] == name and row[what] is not None]
-            if rows:
-                axes.plot([row["seconds"] for row in rows], [row[what] for row in rows], marker="o", ms=3, label=name)
-        finish(axes, "best" if axes is both[0] else None, xscale="log", yscale="log", xlabel="seconds", ylabel=what)
+            seconds, cells = ([row[column] for row in rows] for column in ("seconds", what))
+            axes.plot(seconds, cells, color=f"C{k}", marker="o", ms=3, label=name)
+        finish(axes, None, xscale="log", yscale=scale, xlabel="seconds", ylabel=what)
+    figure.legend(*both[0].get_legend_handles_labels(), loc="outside right center", frameon=False)
     return figure
