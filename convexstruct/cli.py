@@ -79,7 +79,7 @@ def parser() -> argparse.ArgumentParser:
     )
     verify.add_argument("solver", nargs="?", metavar="SOLVER", help='FILE.py:NAME, or "COMMAND {case} {answer}"')
     verify.add_argument("--answers", metavar="FOLDER", help="answers to cases, or to cone programs (each has its seed)")
-    verify.add_argument("--on", metavar="FAMILY", help="a family of systems, or the name of one case")
+    verify.add_argument("--on", metavar="FAMILY", help="a family, one of its systems, or the name of one case")
     verify.add_argument("--limit", type=float, default=60.0, metavar="S", help="seconds for a solver on a case (60)")
     verify.add_argument("--refresh", action="store_true", help="recompute the stored reference optima first")
     export = commands.add_parser("export", parents=[common], help="cases as files, for solvers in any language")

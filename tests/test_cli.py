@@ -163,7 +163,7 @@ def test_a_solver_that_hangs_is_ended_after_the_limit(run: Run) -> None:
         (("verify", "--seed", "x"), "--seed"),
         (("verify", "--seed", "-1"), "--seed is -1"),
         (("verify", "--limit", "0"), "limit is 0"),
-        (("verify", "--on", "hmm"), "on is 'hmm', wanted a family or a case: one of"),
+        (("verify", "--on", "hmm"), "on is 'hmm', wanted a family, a system or a case: one of"),
         (("verify", "mine.py"), "wanted FILE.py:NAME"),
         (("verify", "nowhere.py:solve", "--on", "generative_margin"), "there is no file 'nowhere.py'"),
         (("verify", "broken.py:solve", "--on", "generative_margin"), "does not load: SyntaxError"),

@@ -31,24 +31,28 @@ def cases_for(family: str, *, quick: bool = False, open_only: bool = False) -> t
 
 
 def select(on: str | None, *, quick: bool = False, open_only: bool = False) -> tuple[Case, ...]:
-    """The cases of a family, or the one case of that name, or all.
+    """The cases of a family or of one of its systems, or the one case of that name, or all.
 
     Raises
     ------
     ValueError
-        If ``on`` is neither (the known names are given), or is one case that is too large for ``open_only``.
+        If ``on`` is none of these (the known names are given), or is one case that is too large for ``open_only``.
     """
     if on is not None and not isinstance(on, str):
         refuse("on", on, f"a family, the name of a case, or None; {among(on, families())}")
     every = tuple(case for family in families() for case in cases_for(family))
+    systems = sorted({case.system for case in every})
     if on is None:
         chosen = every
     elif on in families():
         chosen = cases_for(on)
+    elif on in systems:
+        chosen = tuple(case for case in every if case.system == on)
     else:
         chosen = tuple(case for case in every if case.name == on)
         if not chosen:
-            refuse("on", on, f"a family or a case: {among(on, [*families(), *(case.name for case in every)])}")
+            known = [*families(), *systems, *(case.name for case in every)]
+            refuse("on", on, f"a family, a system or a case: {among(on, known)}")
         if open_only and not chosen[0].open:
             raise ValueError(f"case {on!r} is too large for a solver check")
         return chosen

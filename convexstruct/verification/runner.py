@@ -58,7 +58,7 @@ def verify(
     solver : a function problem -> array | mapping | Solution, "FILE.py:NAME", or "COMMAND {case} {answer}". A mapping
         is a point by names, or has the keys "point" and perhaps "dual_point", "primal", "lower_bound". A command is
         run on each case as `convexstruct.verification.answers` says. Default: the package's own fast paths.
-    on : a family, or the name of one case; default all.
+    on : a family, one of its systems, or the name of one case; default all.
     answers : in place of a solver, a folder with the answers that a program wrote to exported cases or cone programs.
     tol : the accuracy that "verified" means: a profile, its name, or a relative gap.
     quick : only the small cases. seed : of the generated instances; references are stored for seed 0 only, those of

@@ -81,7 +81,7 @@ def test_a_family_a_case_or_everything_can_be_selected() -> None:
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(ValueError, match=r"wanted a family or a case: one of .* names, the nearest .*hmm"):
+    with pytest.raises(ValueError, match=r"wanted a family, a system or a case: one of .* names, the nearest .*hmm"):
         select("hmm")
     with pytest.raises(ValueError, match="the nearest generative_margin"):
         select("generative_margn")
@@ -99,3 +99,9 @@ def test_a_case_too_large_to_be_stored_is_not_given_to_a_solver() -> None:
 def test_each_build_is_a_problem_of_its_own() -> None:
     case = CASES[0]
     assert case.build() is not case.build()
+
+
+def test_the_cases_of_a_system_are_those_of_its_family_that_name_it() -> None:
+    for system in SYSTEMS:
+        wanted = [case for case in cases_for(system.family) if case.system == system.name]
+        assert list(select(system.name)) == wanted
