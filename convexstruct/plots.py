@@ -344,15 +344,18 @@ def finish(axes: Axes, legend: Any = "best", **settings: Any) -> None:
         axes.legend(frameon=False, fontsize="small", loc=legend)
 
 
-def bars(axes: Axes, shares: Sequence[float], errors: Sequence[float | None], colour: Any) -> None:
-    """Horizontal bars of shares, named in percent, with whiskers where all errors are known."""
-    place, known = np.arange(len(shares)), [error for error in errors if error is not None]
-    axes.barh(place, shares, xerr=known if len(known) == len(shares) else None, color=colour, alpha=0.85, height=0.65,
+def bars(
+    axes: Axes, numbers: Sequence[float], errors: Sequence[float | None], colour: Any, form: str = "{:.1%}"
+) -> None:
+    """Horizontal bars of numbers, written as ``form`` says, with whiskers where all errors are known."""
+    place, known = np.arange(len(numbers)), [error for error in errors if error is not None]
+    axes.barh(place, numbers, xerr=known if len(known) == len(numbers) else None, color=colour, alpha=0.85, height=0.65,
               error_kw={"lw": 1.0, "capsize": 2})  # fmt: skip
-    for at, share in zip(place, shares):
-        axes.annotate(f"{share:.1%}", (axes.get_xlim()[0], at), xytext=(5, 0), textcoords="offset points",
+    for at, each in zip(place, numbers):
+        axes.annotate(form.format(each), (axes.get_xlim()[0], at), xytext=(5, 0), textcoords="offset points",
                       va="center", color="white", fontsize="small")  # fmt: skip
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    if form.endswith("%}"):
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
 
 
 def named_bars(axes: Axes, names: Sequence[str]) -> None:

@@ -127,8 +127,9 @@ def draw(sheet: Sheet) -> Figure:
     figure, every = panels(len(of), size=(9.0, 1.2 + 0.2 * len(table)), sharey=True)
     for axes, name, colour in zip(every, of, (LOWER, UPPER)):
         rows = [row for row in table if row["data"] == name]
-        bars(axes, [row["test"] for row in rows], [row["se"] for row in rows], colour)
-        axes.set(xlabel="test error", title=name)
+        form = "{:.1%}" if name == "protein" else "{:.1f}"
+        bars(axes, [row["test"] for row in rows], [row["se"] for row in rows], colour, form)
+        axes.set(xlabel="test error" if name == "protein" else "ring loss a sequence", title=name)
     named_bars(every[0], [row["objective"] for row in table if row["data"] == of[0]])
     return figure
 
