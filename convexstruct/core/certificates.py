@@ -145,7 +145,7 @@ def least_unit(problem: Problem, floor: float = FLOOR) -> float:
 
 def magnitude(problem: Problem, *values: float) -> float:
     """max(|values|, `least_unit`): solvers' own tolerances in the objective are relative to it."""
-    return max(least_unit(problem), *(abs(value) for value in values if math.isfinite(value)))
+    return max((least_unit(problem), *(abs(value) for value in values if math.isfinite(value))))
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ def test_near_an_optimum_of_0_the_gap_is_relative_to_a_share_of_the_objective_at
     problem = Box(COSTS)
     assert least_unit(problem) == pytest.approx(FLOOR * 6)
     assert magnitude(problem, -2.0, math.inf) == 2.0
+    assert magnitude(problem, math.inf, math.nan) == least_unit(problem)
     assert certify(problem, np.zeros(3)).least == pytest.approx(FLOOR * 6)
     assert certify(problem, np.zeros(3), floor=0.5).least == pytest.approx(3.0)
 

@@ -110,7 +110,7 @@ def run(sheet: Sheet) -> None:
     sheet.notes += [
         f"eta from {', '.join(f'{eta:g}' for eta in etas)}, by the error on the validation examples; test: a model "
         f"trained on those and the training examples; se: standard error of the test error over sequences; every "
-        f"problem is solved to a certified gap of {LOW.gap:g}",
+        f"problem is solved to a certified gap of {LOW.gap:g}, or as far as the engine comes (gap: of this model)",
         "ring: ring loss a sequence; protein: share of residues predicted wrongly",
         "frequencies are counts of the training data plus 1; the smaller model's transitions forget the state",
     ]
