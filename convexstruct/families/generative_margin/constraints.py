@@ -37,8 +37,8 @@ from convexstruct.validation.arguments import refuse
 from convexstruct.validation.arrays import real, wholes
 from convexstruct.validation.sparse import matrix
 
-#: Rounds of cutting planes at most; each is one linear program, and ten are usual.
-ROUNDS = 100
+#: Rounds of cutting planes at most, each one linear program: ten are usual, balls around tables of 20 labels take 200.
+ROUNDS = 400
 #: Room, in nats, that is enough for an interior point: more is not looked for.
 ENOUGH_ROOM = 1e-3
 #: The most room, in nats, by which an interior point is kept from a limit.
