@@ -105,8 +105,10 @@ def run(sheet: Sheet) -> None:
             sheet.step(f"{of}, {name}: eta {best:g} on all examples")
             solution = train(examples, name, best, n + m)
             each, lengths = examples.errors(solution.point["theta"], n + m, None)
-            se = float(np.std(each / lengths.mean()) / np.sqrt(len(each)))
-            sheet.add(of, name, best, found[best], each.sum() / lengths.sum(), se, solution.gap, solution.seconds)
+            mean, k = float(each.sum() / lengths.sum()), len(each)
+            away = each - mean * lengths  # sequences are drawn as a whole: a standard error of their ratio
+            se = float(np.sqrt(k / (k - 1) * (away @ away)) / lengths.sum())
+            sheet.add(of, name, best, found[best], mean, se, solution.gap, solution.seconds)
     sheet.notes += [
         f"eta from {', '.join(f'{eta:g}' for eta in etas)}, by the error on the validation examples; test: a model "
         f"trained on those and the training examples; se: standard error of the test error over sequences; every "
