@@ -26,7 +26,6 @@ def test_a_step_is_the_best_on_its_pair_and_keeps_the_mass_of_its_example(name: 
     supports = [larank._Support(block) for block in example_blocks(problem, 1)]
     for _ in range(6):
         for support in supports:
-            run.calls += 1
             up = support.find(support.block.most_violated(run.w).labels)
             shares, psi, lost, before = list(support.alpha), run.psi.copy(), run.lost, run.bound
             moved = run.step(support, up)
