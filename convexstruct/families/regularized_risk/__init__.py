@@ -7,6 +7,7 @@ from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.bmrm import LsBMRM, QpBMRM
 from convexstruct.families.regularized_risk.solvers.pegasos import Pegasos1, PegasosN
 from convexstruct.families.regularized_risk.solvers.pragam import Pragam, PragamB
+from convexstruct.families.regularized_risk.solvers.projected_gradient import ProjectedGradient
 from convexstruct.families.regularized_risk.solvers.semismooth_newton.proximal_point import SemismoothNewton
 from convexstruct.tolerances import Profile
 
@@ -17,6 +18,7 @@ __all__ = [
     "PegasosN",
     "Pragam",
     "PragamB",
+    "ProjectedGradient",
     "QpBMRM",
     "RegularizedRisk",
     "SemismoothNewton",
@@ -55,6 +57,7 @@ FAMILY = register(
             PegasosN,
             Pragam,
             PragamB,
+            ProjectedGradient,
             QpBMRM,
             SemismoothNewton,
         ),

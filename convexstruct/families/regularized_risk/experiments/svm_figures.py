@@ -17,7 +17,7 @@ from convexstruct.plots import BLACK, GREEN, GREY, LOWER, ORANGE, PINK, SKY, UPP
 
 COLOURS = {
     "pragam": UPPER, "pragam-b": ORANGE, "ls-bmrm": LOWER, "qp-bmrm": SKY, "pegasos-n": GREEN, "pegasos-1": PINK,
-    "liblinear": "#444444", "default": BLACK,
+    "liblinear": "#444444", "default": BLACK, "gradient": "#8C564B",
 }  # fmt: skip
 Against = Literal["iteration", "seconds"]
 #: By set: the paths by solver, and the optimum.

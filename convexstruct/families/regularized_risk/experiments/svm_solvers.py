@@ -28,6 +28,7 @@ from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.bmrm import LsBMRM, QpBMRM
 from convexstruct.families.regularized_risk.solvers.pegasos import Pegasos1, PegasosN
 from convexstruct.families.regularized_risk.solvers.pragam import Pragam, PragamB
+from convexstruct.families.regularized_risk.solvers.projected_gradient import ProjectedGradient
 from convexstruct.families.regularized_risk.solvers.semismooth_newton.proximal_point import SemismoothNewton
 from convexstruct.tolerances import LOW
 
@@ -53,10 +54,11 @@ A_PASS = 10
 #: A solver has reached its accuracy at the first row from which on accuracies span at most so many percentage points.
 NEAR = 0.1
 
-#: The solvers by the names of the paper, and default, which is what `solve` takes.
+#: The solvers by the names of the paper; gradient, the loop of (25) alone; and default, which is what `solve` takes.
 SOLVERS: Mapping[str, Callable[[RegularizedRisk, int], Solver]] = {
     "pragam": lambda problem, seed: Pragam(),
     "pragam-b": lambda problem, seed: PragamB(),
+    "gradient": lambda problem, seed: ProjectedGradient(),
     "ls-bmrm": lambda problem, seed: LsBMRM(),
     "qp-bmrm": lambda problem, seed: QpBMRM(),
     "pegasos-n": lambda problem, seed: PegasosN(),

@@ -76,7 +76,7 @@ def test_optima_known_by_hand_are_bracketed_and_reached_by_those_that_are_fast(s
     problem, known = KNOWN[name]()
     if not takes(solver, problem):
         return
-    slow = solver in ("LsBMRM", "Pegasos1", "PegasosN")
+    slow = solver in ("LsBMRM", "Pegasos1", "PegasosN", "ProjectedGradient")
     wanted = HIGH if solver in ("SemismoothNewton", "QpBMRM") else LOW
     found = solve(problem, SOLVERS[solver](), wanted, max_iterations=50 if slow else 20_000)
     assert found.lower_bound - ROUNDING <= known <= found.primal + ROUNDING
