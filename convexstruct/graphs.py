@@ -302,6 +302,11 @@ class Chains:
         return slice(int(self.start[t]), int(self.start[t + 1]))
 
     @cached_property
+    def step(self) -> Index:
+        """The step of each packed row, from 0; shape (P,)."""
+        return np.repeat(np.arange(self.n_steps), self.active)
+
+    @cached_property
     def later(self) -> Index:
         """Packed rows that have a predecessor; shape (P - N,)."""
         return np.arange(self.n_chains, self.n_positions)

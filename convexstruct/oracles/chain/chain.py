@@ -3,7 +3,8 @@
 Score tables, for a batch laid out by `convexstruct.graphs.Chains` (P packed positions, S labels):
 
     node (P, S): score of each label at each packed position; -inf forbids a label
-    edge (S, S): score of (previous label, label), the same at every step; -inf forbids a pair
+    edge (S, S): score of (previous label, label), the same at every step; -inf forbids a pair. `viterbi` and
+        `sum_product` also take (T - 1, S, S), a table a step, for chains of at most T positions.
 
 The score of a labelling is the sum of its node and edge scores. All labellings and tables are in packed order.
 
@@ -45,14 +46,15 @@ def viterbi(
     if into is None:
         into = _unchanged
     message = node.T.copy()  # chains along the last axis: operations run over long rows
-    block = max(1, BLOCK // edge.size)
+    block = max(1, BLOCK // node.shape[1] ** 2)
     for t in range(1, chains.n_steps):
         deadline.check()
+        table = edge if edge.ndim == 2 else edge[t - 1]
         before, begin, n = int(chains.start[t - 1]), int(chains.start[t]), int(chains.active[t])
         for low in range(0, n, block):
             some = slice(low, min(n, low + block))
             here = slice(begin + some.start, begin + some.stop)
-            arriving = message[:, None, before + some.start : before + some.stop] + into(edge[:, :, None], here)
+            arriving = message[:, None, before + some.start : before + some.stop] + into(table[:, :, None], here)
             message[:, here] += arriving.max(axis=0)
     labels = np.empty(chains.n_positions, dtype=np.int64)
     scores = message[:, chains.last].max(axis=0)
@@ -60,7 +62,8 @@ def viterbi(
     for t in range(chains.n_steps - 1, -1, -1):
         arriving = message[:, chains.rows(t)].copy()
         after = int(chains.start[min(t + 1, chains.n_steps)])
-        arriving[:, : len(current)] += into(edge[:, current], slice(after, after + len(current)))
+        table = edge if edge.ndim == 2 else edge[min(t, len(edge) - 1)]  # at the last step nothing is added
+        arriving[:, : len(current)] += into(table[:, current], slice(after, after + len(current)))
         current = arriving.argmax(axis=0)
         labels[chains.rows(t)] = current
     return scores, labels
@@ -82,17 +85,17 @@ def sum_product(
     squared pair posteriors too.
 
     Uses `rescaled` where that is exact, else `log_messages`, and `sums_by_terms` where that cannot be used: pairs are
-    forbidden, the edge scores range too far, or ``squares`` are wanted. Edge scores that range over at most half of
-    `DROPPED_GAIN` are left as they are: no sum is below e^-range, so `rescaled` is exact.
+    forbidden, the edge scores range too far, or ``squares`` are wanted; and for tables a step. Edge scores that range
+    over at most half of `DROPPED_GAIN` are left as they are: no sum is below e^-range, so `rescaled` is exact.
 
     ``weights`` (N,), in the caller's order, multiplies each chain's part of the sums over pairs; the other results are
     unweighted. ``certain`` leaves out of these sums the pairs of positions at both of which one label alone is
     possible. ValueError if every labelling of some chain is forbidden.
     """
-    allowed = bool(np.isfinite(edge).all())
-    even = _evened(chains, node, edge) if allowed and np.ptp(edge) > DROPPED_GAIN / 2 else (node, edge)
-    sums = rescaled(chains, *even, weights, squares, certain)
-    if sums is None and allowed and not squares:
+    alike, allowed = edge.ndim == 2, bool(np.isfinite(edge).all())
+    even = _evened(chains, node, edge) if alike and allowed and np.ptp(edge) > DROPPED_GAIN / 2 else (node, edge)
+    sums = rescaled(chains, *even, weights, squares, certain) if alike else None
+    if sums is None and alike and allowed and not squares:
         sums = log_messages(chains, *even, weights, certain)
     if sums is None:
         with np.errstate(invalid="ignore", divide="ignore"):  # what is not a number is named below, or seen in the sums

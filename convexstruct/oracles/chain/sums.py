@@ -41,7 +41,8 @@ class ChainSums:
     parts (P,): numbers whose sum over the positions of a chain is ln sum over labellings of e^score, packed.
     log_partition (N,): that sum, in the caller's order of chains.
     node (P, S): posterior of each label at each packed position.
-    edge (S, S): expected number of each pair (previous label, label), summed over steps and chains with their weights.
+    edge (S, S): expected number of each pair (previous label, label), summed over steps and chains with their weights;
+        (T - 1, S, S), summed over chains alone, where every step had an edge table of its own.
     relative, absolute: each entry x of ``node`` is off by at most relative x + absolute from the marginal of q above,
         and each of ``edge`` by at most relative x + absolute times the largest weight.
     edge_squared (S, S): the squares of the pairs' posteriors, summed alike; None unless asked for.
@@ -60,7 +61,7 @@ class ChainSums:
     def rounded(self, node: RoundedArray, edge: RoundedArray) -> RoundedArray:
         """``parts`` with their errors e_t, and the largest error of a score of the position and of an edge. node, edge:
         the scores that were summed over; (P,)."""
-        s, of_edges = len(edge.value), float(_size(edge.value, None))
+        s, of_edges = edge.value.shape[-1], float(_size(edge.value, None))
         size = of_edges + _size(node.value, 1)
         error = 2.0 * s + 6.0 * FUNCTION + 16.0 + 2.0 * FUNCTION * (math.log(s) + size + np.abs(self.parts))
         error += 16.0 * size + (240.0 * of_edges if 2.0 * of_edges > DROPPED_GAIN / 2 else 0.0)
@@ -72,7 +73,8 @@ class ChainSums:
     def log_losses(self, chains: Chains, node: RoundedArray, edge: RoundedArray, labels: Labels) -> RoundedArray:
         """Numbers whose sum over the positions of a chain is ln Z less the score of ``labels`` (P,), packed; (P,)."""
         apart, later = self.rounded(node, edge) - node[np.arange(len(labels)), labels], chains.later
-        used = edge[labels[chains.previous], labels[later]]
+        pair = labels[chains.previous], labels[later]
+        used = edge[pair] if edge.value.ndim == 2 else edge[chains.step[later] - 1, *pair]
         steps = RoundedArray(np.zeros(len(labels)), np.zeros(len(labels)))
         steps.value[later], steps.error[later] = used.value, used.errors
         return apart - steps
@@ -108,7 +110,7 @@ def chain_sums(
 ) -> ChainSums:
     """added : the most numbers that were added up one after the other for an entry of ``edge``; None: by `pairs_of`.
     lost : the most that underflows in one operation."""
-    s, t, n = len(edge), chains.n_steps, chains.n_positions
+    s, t, n = edge.shape[-1], chains.n_steps, chains.n_positions
     added = width_of(n, s) + n // width_of(n, s) + 1 if added is None else added
     logs = np.bincount(chains.chain, weights=parts, minlength=chains.n_chains).astype(np.float64)
     relative = gamma(s + 12 + (t - 1) * (2 * s + 10) + added)

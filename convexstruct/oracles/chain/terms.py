@@ -1,6 +1,7 @@
 """Sums over labellings position by position, each over its terms in the log domain: exact at any scale of the scores.
 
-Used where pairs are forbidden or the faster recursions would lose labellings that count. Score tables and orders are
+Used where pairs are forbidden, the faster recursions would lose labellings that count, or every step has an edge table
+of its own. Score tables and orders are
 those of `convexstruct.oracles.chain.chain`.
 """
 
@@ -39,7 +40,7 @@ def sums_by_terms(
     scaled to sum to 1 over s, and the posteriors forwards. Chains are taken in blocks whose steps fit into the cache.
     Arguments as `convexstruct.oracles.chain.chain.sum_product` takes them.
     """
-    block = max(LEAST_CHAINS, BLOCK // edge.size)
+    block = max(LEAST_CHAINS, BLOCK // node.shape[1] ** 2)
     by_label = np.ascontiguousarray(node.T)  # chains along the last axis: operations run over long rows
     posterior, (parts, reach) = np.empty_like(by_label), np.zeros((2, chains.n_positions))
     pairs, squared = np.zeros((2, *edge.shape))
@@ -61,9 +62,10 @@ def sums_by_terms(
             possible[steps[t]] = (here > 0).sum(axis=0)
             of_rows = weights_of_pairs(chains, steps[t], weights, possible if certain else None)
             share = before if of_rows is None else before * of_rows
-            pairs += _over_chains(share, conditional[t])
+            at = ... if edge.ndim == 2 else t - 1
+            pairs[at] += _over_chains(share, conditional[t])
             if squares:
-                squared += _over_chains(share * before, conditional[t] ** 2)
+                squared[at] += _over_chains(share * before, conditional[t] ** 2)
     added = 2 * math.isqrt(chains.n_chains) + LEAST_ROWS + len(lows) * chains.n_steps
     found, more = np.ascontiguousarray(posterior.T), squared if squares else None
     return chain_sums(chains, parts, found, pairs, more, added=added, reach=reach)
@@ -84,14 +86,16 @@ def _conditionals(
 ) -> list[Tensor]:
     """p_t (S, S, n) of each later step, 0 after a label that no allowed labelling has; the columns of the first step
     of ``posterior`` are filled, and all of ``parts`` and of ``reach``, the largest messages."""
-    conditional = [np.zeros((*edge.shape, 0))] * len(steps)
-    message = np.zeros((len(edge), steps[-1].stop - steps[-1].start))
+    s = len(node)
+    conditional = [np.zeros((s, s, 0))] * len(steps)
+    message = np.zeros((s, steps[-1].stop - steps[-1].start))
     for t in range(len(steps) - 1, 0, -1):
         deadline.check()
-        conditional[t], logs = _scaled(edge[:, :, None] + (node[:, steps[t]] + message))
+        table = edge if edge.ndim == 2 else edge[t - 1]
+        conditional[t], logs = _scaled(table[:, :, None] + (node[:, steps[t]] + message))
         top = logs.max(axis=0)
         parts[steps[t]] = top
-        message = np.zeros((len(edge), steps[t - 1].stop - steps[t - 1].start))
+        message = np.zeros((s, steps[t - 1].stop - steps[t - 1].start))
         message[:, : logs.shape[1]] = logs - top
         reach[steps[t]] = -message[:, : logs.shape[1]].min(axis=0, initial=0.0, where=np.isfinite(logs))
     first, logs = _scaled((node[:, steps[0]] + message)[None])
