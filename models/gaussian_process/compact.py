@@ -42,7 +42,8 @@ class Steps:
         self.n_states = chains.n_positions * s
         self.n_steps = len(chains.later) * s * s
         of_input = (problem.packed_places[:, None] * s + labels).ravel()
-        of_pair = np.tile(problem.n_inputs * s + np.arange(s * s), len(chains.later))
+        table = np.zeros(len(chains.later), dtype=np.intp) if problem.stationary else chains.step[chains.later] - 1
+        of_pair = (problem.n_inputs * s + table[:, None] * s * s + np.arange(s * s)).ravel()
         self.score = picks(of_input, problem.dimension)
         self.transition = picks(of_pair, problem.dimension)
         self.before = np.repeat((chains.previous[:, None] * s + labels).ravel(), s)

@@ -6,7 +6,8 @@ r"""Gaussian process sequence labelling, (32) of paper 2, in CVXPY: all labellin
 The forms of polynomial size, over messages and over edge marginals, are in `compact`.
 
 Symbols: D distinct inputs, S labels, n = D S + S^2; u (n,) and t = K u (n,); z (n,) counts of the true labellings; R
-labellings in all, row r of z_y (R, n) belonging to sequence i(r). K = R R' (in products R is this factor) is factored
+labellings in all, row r of z_y (R, n) belonging to sequence i(r). Where the kernel depends on the position, D counts
+pairs of a position and an input, and n = D S + (T - 1) S^2. K = R R' (in products R is this factor) is factored
 once, by Cholesky with pivots, so that u'Ku = |R'u|^2. The primal forms are stated in v = R'u: t = R v, u'Ku = |v|^2.
 They thus have no variables for the directions of u that K maps to 0, which the objective does not determine; u is read
 back from v at the pivots.
@@ -14,16 +15,19 @@ back from v at the pivots.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg import block_diag
 
 from convexstruct.arrays import Vector
 from convexstruct.core.registry import one_family
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
+from convexstruct.features.graphs.gram import factor
 from convexstruct.features.graphs.pairwise import read_pairwise
 from convexstruct.marginals.enumeration import MOST_LABELLINGS
 from convexstruct.marginals.pairwise_enumeration import enumerate_pairwise
@@ -60,12 +64,15 @@ def write_out(problem: GaussianProcessSequences, limit: int = MOST_LABELLINGS) -
             f"problem has {total} labellings, enumeration holds at most {limit}: use a compact formulation"
         )
     d, positions = problem.n_inputs, np.arange(len(problem.places))
-    seen = sp.csr_array((np.ones(len(positions)), (positions, problem.places)), shape=(len(positions), d))
+    seen = sp.csr_array((np.ones(len(positions)), (positions, problem.rows)), shape=(len(positions), d))
     labels = np.split(problem.labels, np.cumsum(problem.lengths)[:-1])
-    rows = enumerate_pairwise(read_pairwise(seen, labels, s), None, limit)
+    steps = (
+        None if problem.stationary else [np.eye(int(length) - 1, problem.transitions[0]) for length in problem.lengths]
+    )
+    rows = enumerate_pairwise(read_pairwise(seen, labels, s, edge_features=steps), None, limit)
     joint = rows.joint.copy()
     joint.resize(total, problem.dimension)  # where no sequence has a step, there are no transitions yet
-    order = np.concatenate((np.arange(s * d).reshape(s, d).T.ravel(), s * d + np.arange(s * s)))
+    order = np.concatenate((np.arange(s * d).reshape(s, d).T.ravel(), np.arange(s * d, problem.dimension)))
     return Labellings(joint[:, order], sums_by(rows.example, len(problem.lengths)))
 
 
@@ -78,10 +85,10 @@ class FunctionValues:
     def __init__(self, problem: GaussianProcessSequences) -> None:
         s = problem.n_labels
         self.problem = problem
-        self.factor = problem.gram.factor()
+        self.factor = problem.gram.factor() if problem.stationary else factor(block_diag(*problem.grams))
         blocks = [sp.kron(sp.csr_array(self.factor.rows), sp.eye_array(s))]
         if problem.eta:
-            blocks.append(np.sqrt(problem.eta) * sp.eye_array(s * s))
+            blocks.append(np.sqrt(problem.eta) * sp.eye_array(math.prod(problem.transitions)))
         root = sp.csr_array(sp.block_diag(blocks))
         root.resize(problem.dimension, max(root.shape[1], 1))  # one column of 0 where K = 0: no variable may be empty
         self.root = root
@@ -108,7 +115,8 @@ class FunctionValues:
         """A u with R'u = v: 0 except at the pivots of the Gram matrix and, if eta > 0, at the transitions."""
         s, rank = self.problem.n_labels, len(self.factor.pivots)
         label = self.factor.solve(v[: rank * s].reshape(rank, s))
-        transition = v[rank * s :] / np.sqrt(self.problem.eta) if self.problem.eta else np.zeros(s * s)
+        n = math.prod(self.problem.transitions)
+        transition = v[rank * s :] / np.sqrt(self.problem.eta) if self.problem.eta else np.zeros(n)
         return np.concatenate((label.ravel(), transition))
 
     def recover(self, formulation: Formulation) -> Recovered:

@@ -9,8 +9,9 @@ a (I - 11'/S). So with
     G = lam T T' / c + V,   T'R = c (I - 11'/S),   V R = 0,   V psd,      eta = lam tau / a
 
 K r = lam t holds, so that u = r / lam is optimal and P(u) is the optimum, exactly. c > 0 and a > 0 are needed; scores
-that favour the truth give them. The other planted instance has every labelling of the same inputs once: there u = 0
-is optimal, and the optimum is N L ln S.
+that favour the truth give them. Where the kernel depends on the position, G is such a matrix for each position, with
+a c of its own; a and tau are those of the one step of sequences of at most two positions. The other planted instance
+has every labelling of the same inputs once: there u = 0 is optimal, and the optimum is N L ln S.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ GPS = "Gaussian process sequence labelling"
 # -- built backwards ---------------------------------------------------------------------------------------------------
 
 
-def planted(n_labels: int, lengths: Sequence[int], lam: float, seed: int) -> Instance:
+def planted(n_labels: int, lengths: Sequence[int], lam: float, seed: int, stationary: bool = True) -> Instance:
     """Sequences in every permutation of their labels, as in the text of this module."""
     rng = np.random.default_rng([21, n_labels, seed])
     centre = np.eye(n_labels) - 1.0 / n_labels
@@ -54,20 +55,27 @@ def planted(n_labels: int, lengths: Sequence[int], lam: float, seed: int) -> Ins
         pairs = -sums.edge
         for one in labels:
             np.add.at(pairs, (one[:-1], one[1:]), 1.0)
-        c = float(np.sum(label_scores * rest)) / (n_labels - 1)
+        step = laid.step[laid.flat] * (not stationary)
+        c = np.bincount(step, weights=(label_scores * rest).sum(axis=1)) / (n_labels - 1)
         a = float(np.trace(pairs)) / (n_labels - 1)
-        if c > 0 and a > 0:
+        if c.min() > 0 and a > 0:
             break
-    draws = rng.normal(size=(len(rest), 4))
-    draws -= rest @ np.linalg.lstsq(rest, draws)[0]
-    gram = lam * label_scores @ label_scores.T / c + draws @ draws.T
-    problem = GaussianProcessSequences.from_gram(gram, labels, n_labels, eta=lam * tau / a, lam=lam)
-    u = np.concatenate((rest.ravel(), pairs.ravel())) / lam
+    gram = np.zeros((len(rest), len(rest)))
+    for t in range(len(c)):
+        here = np.flatnonzero(step == t)
+        draws = rng.normal(size=(len(here), 4))
+        draws -= rest[here] @ np.linalg.lstsq(rest[here], draws)[0]
+        gram[np.ix_(here, here)] = lam * label_scores[here] @ label_scores[here].T / c[t] + draws @ draws.T
+    problem = GaussianProcessSequences.from_gram(
+        gram, labels, n_labels, eta=lam * tau / a, lam=lam, stationary=stationary
+    )
+    u = np.concatenate((rest[np.argsort(step, kind="stable")].ravel(), pairs.ravel())) / lam
     return Instance(problem, problem.primal({"u": u}), {"u": u})
 
 
 planted_two = partial(planted, 2, (5, 1, 7, 4), 0.5)
 planted_three = partial(planted, 3, (4, 3, 1), 2.0)
+planted_positions = partial(planted, 3, (2, 1, 2, 2), 1.0, stationary=False)
 
 
 def flat(seed: int) -> Instance:
@@ -112,6 +120,10 @@ def windows(seed: int, n_sequences: int, length: int, n_states: int, **options: 
     return Instance(GaussianProcessSequences.read(inputs, data.states, n_states, **options))
 
 
+def windows_positions(seed: int) -> Instance:
+    return windows(seed, 8, 6, 3, kernel=("rbf", {"gamma": 0.3}), stationary=False)
+
+
 def windows_rbf(seed: int, scale: int = 1) -> Instance:
     return windows(seed, 8 * scale, 12, 4, kernel=("rbf", {"gamma": 0.3}))
 
@@ -121,6 +133,9 @@ SMALL: dict[str, Make] = {
     "enumerated": partial(drawn, 23, (3, 1, 4, 2), 3, kernel=("rbf", {"gamma": 0.5})),
     "polynomial": partial(drawn, 24, (4, 3, 4), 3, kernel=("polynomial", {"offset": 1.0}), eta=0.5, lam=2.0),
     "length-one": partial(drawn, 25, (1,) * 7, 4, kernel="rbf", lam=0.3),
+    "by-position": partial(
+        drawn, 32, (3, 1, 4, 4, 2), 3, kernel=("rbf", {"gamma": 0.5}), eta=0.7, lam=0.5, stationary=False
+    ),
     "one-label": partial(drawn, 26, (3, 2), 1, kernel="rbf"),
     "weak-prior": partial(drawn, 28, (4, 4, 3), 3, kernel=("rbf", {"gamma": 2.0}), lam=0.01),
     "strong-prior": partial(drawn, 29, (4, 4, 3), 3, kernel="rbf", lam=100.0),
@@ -150,6 +165,12 @@ CASES: tuple[Case, ...] = (
     case("no-transitions", "eta = 0: positions fall apart", SMALL["no-transitions"], "compact_primal"),
     case("strong-transitions", "eta outweighs the kernel", SMALL["strong-transitions"], "compact_dual"),
     case("windows-rbf", "windows of symbols that repeat, 8 x 12", windows_rbf, "compact_dual"),
+    case("planted-positions", "the optimum is known by construction; a kernel that depends on the position",
+         planted_positions, "compact_primal"),
+    case("by-position", "each position has scores of its own; every labelling written out", SMALL["by-position"],
+         "primal"),
+    case("windows-positions", "windows of symbols, a kernel that depends on the position", windows_positions,
+         "compact_dual"),
     case("windows-linear", "the same with a linear kernel", SMALL["windows-linear"], "compact_primal"),
     case("windows-many", "windows of symbols, 12 sequences of 20 steps, 5 labels", SMALL["windows-many"],
          "compact_dual", quick=False, open=False),

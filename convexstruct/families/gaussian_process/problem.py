@@ -20,6 +20,15 @@ leave out the entropy, and the dual's gradient has no Lipschitz constant at the 
 **Distinct inputs.** Positions whose inputs are equal have equal scores, so u holds one row for each of the D distinct
 inputs: u = (A, B), A (D, S) and B (S, S), and t = (G A, eta B) with the Gram matrix G (D, D).
 
+**Kernels that depend on the position** (``stationary`` = False), the part of a sequence, which E.2 states first:
+
+    K((p, s), (q, r)) = [p = q] [s = r] k(x_p, x_q),     K((p, s', s), (q, r', r)) = eta [p = q] [s' = r'] [s = r]
+
+for positions p, q of any two sequences, counted from their beginnings. Nothing is shared between positions: u has a row
+for each pair of a position and an input that stands there, R of them, and a table of transitions for each step, so that
+A (R, S) and B (T - 1, S, S), T the length of the longest sequence (at least 2). K is block diagonal, a Gram matrix a
+position. At positions that no sequence of the problem reaches all scores are 0. Below, D is R then.
+
 **Dual.** ln sum_y e^<z_y, t> is the greatest value of <m, t> + H(m) over distributions of y with mean m = E z_y, and on
 a chain H is a function of the edge marginals alone. Swapping min and max, u = (z - m) / lam, and
 
@@ -49,6 +58,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -58,12 +68,12 @@ from convexstruct.arrays import OPTIONAL, Index, Labels, Matrix, Point, Vector
 from convexstruct.core.certificates import Unconstrained
 from convexstruct.families.gaussian_process.kernels import Gram, Kernel, read_inputs
 from convexstruct.families.gaussian_process.sequences import Sequences, read_labels, same_lengths
-from convexstruct.graphs import Chains, as_sequences, chains
+from convexstruct.graphs import Chains, as_sequences, chains, starts
 from convexstruct.inference.shards import Shards, Workers, in_shards
 from convexstruct.oracles.chain.chain import sum_product, viterbi
 from convexstruct.oracles.chain.sums import ChainSums, less_divergence
 from convexstruct.rounding import Rounded, RoundedArray, adjoint, binned, dot, exact, joined, summed
-from convexstruct.validation.arguments import mapping, number, sized, whole
+from convexstruct.validation.arguments import flag, mapping, number, sized, whole
 from convexstruct.validation.arrays import predictive, real
 
 
@@ -95,6 +105,7 @@ class GaussianProcessSequences(Unconstrained):
     n_labels : S.
     eta : variance of each transition's score; at least 0. With 0 all transitions have score 0.
     lam : weight of the prior, 1 in the paper; dividing k and eta by it is the same.
+    stationary : whether the kernel is the same at, and between, all positions; else each has scores of its own.
     workers : where forward-backward runs, if not here; products with K stay here.
     """
 
@@ -105,6 +116,7 @@ class GaussianProcessSequences(Unconstrained):
     n_labels: int
     eta: float = 1.0
     lam: float = 1.0
+    stationary: bool = True
     workers: Workers | None = field(default=None, repr=False, kw_only=True, metadata=OPTIONAL)
     family: ClassVar[str] = "gaussian_process"
 
@@ -125,6 +137,7 @@ class GaussianProcessSequences(Unconstrained):
                 raise ValueError(f"{name} has {found} entries, the sequences have {total} positions")
         object.__setattr__(self, "eta", number("eta", self.eta, least=0))
         object.__setattr__(self, "lam", number("lam", self.lam, above=0))
+        object.__setattr__(self, "stationary", flag("stationary", self.stationary))
 
     @classmethod
     def read(
@@ -136,6 +149,7 @@ class GaussianProcessSequences(Unconstrained):
         kernel: Kernel | str | tuple[str, Mapping[str, Any]] = "rbf",
         eta: float = 1.0,
         lam: float = 1.0,
+        stationary: bool = True,
     ) -> GaussianProcessSequences:
         """Sequences of inputs (length, d) and of labels (length,), and a kernel by name.
 
@@ -152,7 +166,7 @@ class GaussianProcessSequences(Unconstrained):
         flat, lengths = read_labels(labels, n_labels)
         same_lengths(np.array([len(table) for table in tables]), lengths, "inputs")
         distinct, places = np.unique(np.concatenate(tables), axis=0, return_inverse=True)
-        return cls(Gram.of(chosen, distinct), places.reshape(-1), flat, lengths, n_labels, eta, lam)
+        return cls(Gram.of(chosen, distinct), places.reshape(-1), flat, lengths, n_labels, eta, lam, stationary)
 
     @classmethod
     def from_gram(
@@ -164,6 +178,7 @@ class GaussianProcessSequences(Unconstrained):
         places: Sequence[ArrayLike] | None = None,
         eta: float = 1.0,
         lam: float = 1.0,
+        stationary: bool = True,
     ) -> GaussianProcessSequences:
         """The problem of a Gram matrix over all positions, one sequence after the other, or over distinct inputs, with
         ``places``.
@@ -184,41 +199,73 @@ class GaussianProcessSequences(Unconstrained):
         else:
             rows, sizes = as_sequences("places", places, checked.size)
             same_lengths(sizes, lengths, "places")
-        return cls(checked, rows.astype(np.intp), flat, lengths, n_labels, eta, lam)
+        return cls(checked, rows.astype(np.intp), flat, lengths, n_labels, eta, lam, stationary)
 
     # -- the parts of the problem ------------------------------------------------------------------------------------
 
     @cached_property
+    def blocks(self) -> tuple[Index, ...]:
+        """For each position the inputs that stand there, in the order of the rows of A; one of all if stationary."""
+        if self.stationary:
+            return (np.arange(self.gram.size),)
+        step, places = self.chains.step, self.places[self.chains.packed]
+        return tuple(np.unique(places[step == t]) for t in range(self.chains.n_steps))
+
+    @cached_property
+    def rows(self) -> Index:
+        """The row of A of each position; (P,)."""
+        if self.stationary:
+            return self.places
+        first, step = starts([len(inputs) for inputs in self.blocks]), self.chains.step[self.chains.flat]
+        rows = np.empty_like(self.places)
+        for t, inputs in enumerate(self.blocks):
+            here = step == t
+            rows[here] = first[t] + np.searchsorted(inputs, self.places[here])
+        return rows
+
+    @cached_property
+    def grams(self) -> tuple[Matrix, ...]:
+        """The diagonal blocks of K, for one label."""
+        matrix = self.gram.matrix
+        return (matrix,) if self.stationary else tuple(matrix[np.ix_(inputs, inputs)] for inputs in self.blocks)
+
+    @cached_property
+    def chains(self) -> Chains:
+        return chains(self.lengths)
+
+    @cached_property
     def sequences(self) -> Sequences:
-        return Sequences(self.lengths, self.places, np.arange(self.n_inputs))
+        return Sequences(self.lengths, self.rows, np.arange(self.n_inputs))
 
     @cached_property
     def shards(self) -> Shards | None:
         """Some of the sequences each, with about as many positions; every one is sent the scores of its inputs."""
         return in_shards(self.workers, self.lengths, self.sequences.some)
 
-    @property
-    def chains(self) -> Chains:
-        return self.sequences.chains
+    @cached_property
+    def n_inputs(self) -> int:
+        """D, the number of distinct inputs, or R."""
+        return sum(map(len, self.blocks))
 
     @property
-    def n_inputs(self) -> int:
-        """D, the number of distinct inputs."""
-        return self.gram.size
+    def transitions(self) -> tuple[int, ...]:
+        """The shape of B: (S, S) or (T - 1, S, S)."""
+        s = self.n_labels
+        return (s, s) if self.stationary else (max(self.chains.n_steps - 1, 1), s, s)
 
     @property
     def dimension(self) -> int:
-        """n = D S + S^2, the length of u."""
-        return (self.n_inputs + self.n_labels) * self.n_labels
+        """n = D S + S^2, or R S + (T - 1) S^2, the length of u."""
+        return self.n_inputs * self.n_labels + math.prod(self.transitions)
 
     def split(self, u: Any) -> tuple[Any, Any]:
-        """Views of a vector (n,) as labels (D, S) and transitions [previous, current] (S, S)."""
+        """Views of a vector (n,) as labels (D, S) and transitions [previous, current] (S, S), or (T - 1, S, S)."""
         cut = self.n_inputs * self.n_labels
-        return u[:cut].reshape(-1, self.n_labels), u[cut:].reshape(self.n_labels, self.n_labels)
+        return u[:cut].reshape(-1, self.n_labels), u[cut:].reshape(*self.transitions)
 
     @property
     def packed_places(self) -> Index:
-        """The distinct input of each packed position; shape (P,)."""
+        """The row of A of each packed position; shape (P,)."""
         return self.sequences.packed_places
 
     @cached_property
@@ -226,15 +273,18 @@ class GaussianProcessSequences(Unconstrained):
         """z (n,): how often each input has each label, and each transition occurs, in the true labellings."""
         z = np.zeros(self.dimension)
         label, transition = self.split(z)
-        np.add.at(label, (self.places, self.labels), 1.0)
-        packed = self.labels[self.chains.packed]
-        np.add.at(transition, (packed[self.chains.previous], packed[self.chains.later]), 1.0)
+        np.add.at(label, (self.rows, self.labels), 1.0)
+        packed, laid = self.labels[self.chains.packed], self.chains
+        pair = packed[laid.previous], packed[laid.later]
+        np.add.at(transition, pair if self.stationary else (laid.step[laid.later] - 1, *pair), 1.0)
         return z
 
     def multiply(self, u: Any) -> Any:
-        """K u (n,): one product with the Gram matrix."""
+        """K u (n,): one product with each Gram matrix."""
         label, transition = self.split(u)
-        return joined(adjoint(self.gram.matrix.T, label), self.eta * transition)
+        first = starts([len(inputs) for inputs in self.blocks])
+        parts = (adjoint(gram.T, label[low:high]) for gram, (low, high) in zip(self.grams, pairwise(first)))
+        return joined(*parts, self.eta * transition)
 
     def log_partition(self, scores: Vector) -> tuple[float, Vector]:
         """(sum_i ln sum_y exp <z_y, t>, m = sum_i E z_y) at scores t (n,), by forward-backward; no product with K."""
@@ -269,10 +319,9 @@ class GaussianProcessSequences(Unconstrained):
         return Value(u, t, value, self.lam * u - (self.truth - mean))
 
     def as_point(self, value: Any) -> Point:
-        """Read u: an array (n,), or a mapping with "u", or with "label" (D, S) and "transition" (S, S)."""
+        """Read u: an array (n,), or a mapping with "u", or with "label" and "transition", as `split` has them."""
         if isinstance(value, Mapping) and set(value) == {"label", "transition"}:
-            s = self.n_labels
-            shapes = {"label": (self.n_inputs, s), "transition": (s, s)}
+            shapes = {"label": (self.n_inputs, self.n_labels), "transition": self.transitions}
             parts = [real(name, value[name], shape, finite=False, keep=False) for name, shape in shapes.items()]
             value = np.concatenate([part.ravel() for part in parts])
         elif isinstance(value, Mapping):
@@ -366,11 +415,19 @@ class GaussianProcessSequences(Unconstrained):
         return [np.asarray(part) for part in laid.split(sum_product(laid, node, edge).node[laid.flat])]
 
     def _scores(self, point: Any, examples: Sequence[ArrayLike] | None) -> tuple[Chains, Matrix, Matrix]:
-        """The sequences laid out, their node scores (P, S), packed, and the edge scores (S, S)."""
-        label, transition = self.split(predictive(self.as_point(point))["u"])
+        """The sequences laid out, their node scores (P, S), packed, and the edge scores."""
+        point = predictive(self.as_point(point))
+        label, transition = self.split(point["u"])
         edge = self.eta * transition
         if examples is None:
-            return self.chains, (self.gram.matrix @ label)[self.packed_places], edge
+            return self.chains, self.split(self.multiply(point["u"]))[0][self.packed_places], edge
         tables = read_inputs(examples, "examples")
         laid = chains([len(table) for table in tables])
-        return laid, (self.gram.against(tables) @ label)[laid.packed], edge
+        known = self.gram.against(tables)[laid.packed]
+        if self.stationary:
+            return laid, known @ label, edge
+        node, steps = np.zeros((laid.n_positions, self.n_labels)), max(laid.n_steps - 1, len(edge))
+        for t, inputs in enumerate(self.blocks[: laid.n_steps]):
+            here, label = label[: len(inputs)], label[len(inputs) :]
+            node[laid.rows(t)] = known[laid.rows(t)][:, inputs] @ here
+        return laid, node, np.concatenate((edge, np.zeros((steps - len(edge), *edge.shape[1:]))))

@@ -1,4 +1,5 @@
-"""Forward-backward over sequences whose positions show one of some distinct inputs; a shard holds some sequences."""
+"""Forward-backward over sequences whose positions show one of some distinct inputs (or a pair of a position and an
+input, where kernels depend on the position); a shard holds some sequences."""
 
 from __future__ import annotations
 
@@ -47,8 +48,8 @@ class Sequences:
         return sums_by(self.packed_places, len(self.inputs))
 
     def log_partition(self, label: Matrix, transition: Matrix) -> tuple[float, Matrix, Matrix]:
-        """(sum_i ln sum_y exp <z_y, t>, posteriors of labels by input (D, S), of transitions (S, S)) at the scores
-        ``label`` (D, S) and ``transition`` (S, S)."""
+        """(sum_i ln sum_y exp <z_y, t>, posteriors of labels by input (D, S), of transitions) at the scores
+        ``label`` (D, S) and ``transition`` (S, S), or (T - 1, S, S), a table a step."""
         found = sum_product(self.chains, label[self.packed_places], transition)
         return float(found.log_partition.sum()), np.asarray(self.sums @ found.node), found.edge
 

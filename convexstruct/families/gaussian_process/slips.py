@@ -18,16 +18,17 @@ def slips(problem: GaussianProcessSequences) -> Iterator[Slip]:
     if n > 1:
         said = "with lam N: is the likelihood a mean over the sequences, where a sum is wanted?"
         yield altered(said, problem, lam=lam * n)
+    if n > 1 and problem.stationary:
         joined = np.array([problem.lengths.sum()])
         yield altered("of one long sequence: are the ends of the sequences forgotten?", problem, lengths=joined)
 
     def transitions(u: Vector) -> Vector:
         view = problem.split(u)[1]
-        view[:] = view.T.copy()
+        view[:] = view.swapaxes(-1, -2).copy()
         return u
 
     def counted_once(u: Vector) -> Vector:
-        problem.split(u)[0][:] /= np.bincount(problem.places, minlength=problem.n_inputs)[:, None]
+        problem.split(u)[0][:] /= np.bincount(problem.rows, minlength=problem.n_inputs)[:, None]
         return u
 
     said = "with its transition table transposed it is optimal: is it [current, previous]?"

@@ -24,12 +24,15 @@ def small(
     n_labels: int = 3,
     eta: float = 0.7,
     lam: float = 1.3,
+    stationary: bool = True,
 ) -> GaussianProcessSequences:
     """Random sequences of two features, rounded so that some inputs repeat."""
     rng = np.random.default_rng(seed)
     inputs = [np.round(rng.normal(size=(length, 2))) for length in lengths]
     labels = [rng.integers(n_labels, size=length) for length in lengths]
-    return GaussianProcessSequences.read(inputs, labels, n_labels, kernel=kernel, eta=eta, lam=lam)
+    return GaussianProcessSequences.read(
+        inputs, labels, n_labels, kernel=kernel, eta=eta, lam=lam, stationary=stationary
+    )
 
 
 @dataclass(frozen=True)
@@ -57,13 +60,17 @@ class Naive:
 
 def written_out(problem: GaussianProcessSequences) -> Naive:
     s, n = problem.n_labels, len(problem.places)
-    size = n * s + s * s
+    step = np.concatenate([np.arange(length) for length in problem.lengths])
+    tables = 1 if problem.stationary else max(int(problem.lengths.max()) - 1, 1)
+    size = n * s + tables * s * s
     kernel = np.zeros((size, size))
     for p in range(n):
         for q in range(n):
+            if not problem.stationary and step[p] != step[q]:
+                continue
             for label in range(s):
                 kernel[p * s + label, q * s + label] = problem.gram.matrix[problem.places[p], problem.places[q]]
-    kernel[n * s :, n * s :] = problem.eta * np.eye(s * s)
+    kernel[n * s :, n * s :] = problem.eta * np.eye(tables * s * s)
     each, z, start = [], np.zeros(size), 0
     for length in problem.lengths:
         several = labellings([s] * int(length))
@@ -71,7 +78,8 @@ def written_out(problem: GaussianProcessSequences) -> Naive:
         for t in range(int(length)):
             rows[np.arange(len(rows)), (start + t) * s + several[:, t]] += 1
             if t:
-                rows[np.arange(len(rows)), n * s + several[:, t - 1] * s + several[:, t]] += 1
+                table = n * s + (0 if problem.stationary else t - 1) * s * s
+                rows[np.arange(len(rows)), table + several[:, t - 1] * s + several[:, t]] += 1
         each.append(rows)
         truth = problem.labels[start : start + int(length)]
         z += rows[np.flatnonzero((several == truth).all(axis=1))[0]]
@@ -82,8 +90,8 @@ def written_out(problem: GaussianProcessSequences) -> Naive:
 def spread(problem: GaussianProcessSequences, u: Vector) -> Vector:
     """A coefficient for every position that gives the same function as u, one a distinct input."""
     label, transition = problem.split(u)
-    shared = np.bincount(problem.places, minlength=problem.n_inputs)
-    return np.concatenate(((label / shared[:, None])[problem.places].ravel(), transition.ravel()))
+    shared = np.bincount(problem.rows, minlength=problem.n_inputs)
+    return np.concatenate(((label / shared[:, None])[problem.rows].ravel(), transition.ravel()))
 
 
 def optimum(problem: GaussianProcessSequences) -> float:

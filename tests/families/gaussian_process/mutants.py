@@ -59,6 +59,16 @@ def repeats_counted_again(problem: GaussianProcessSequences) -> Any:
     return u
 
 
+def one_for_all_positions(problem: GaussianProcessSequences) -> Any:
+    """The stationary problem's coefficients, shared out among the positions at which an input stands."""
+    whole = replace(problem, stationary=True)
+    label, transition = whole.split(honest(whole).point["u"])
+    inputs = np.concatenate(problem.blocks)
+    often = np.bincount(inputs, minlength=len(label))[inputs]
+    shared = [transition / problem.transitions[0]] * problem.transitions[0]
+    return np.concatenate(((label[inputs] / often[:, None]).ravel(), np.ravel(shared)))
+
+
 def best_labelling(problem: GaussianProcessSequences) -> Any:
     """Counts of the best labelling in place of expected counts: a perceptron, not (32)."""
     u = np.zeros(problem.dimension)
@@ -125,6 +135,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "gp-windows-linear",
         ABOVE,
         "divided by how often",
+    ),
+    Mutant(
+        "one_for_all_positions",
+        "one function for all positions, where each has its own",
+        one_for_all_positions,
+        "gp-by-position",
+        ABOVE,
     ),
     Mutant("best_labelling", "the best labelling stands for the mean", best_labelling, "gp-polynomial", ABOVE),
     Mutant("jitter", "the Gram matrix is made invertible first", jitter, "gp-singular", ABOVE),

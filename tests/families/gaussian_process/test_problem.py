@@ -222,10 +222,13 @@ def test_a_bound_from_another_sign_of_the_quadratic_is_none() -> None:
     n_labels=st.integers(1, 3),
     eta=st.sampled_from([0.0, 0.5, 3.0]),
     lam=st.sampled_from([0.05, 1.0, 20.0]),
+    stationary=st.booleans(),
     seed=st.integers(0, 99),
 )
-def test_every_witness_bounds_every_point(lengths: list[int], n_labels: int, eta: float, lam: float, seed: int) -> None:
-    problem = small(seed, lengths=tuple(lengths), n_labels=n_labels, eta=eta, lam=lam)
+def test_every_witness_bounds_every_point(
+    lengths: list[int], n_labels: int, eta: float, lam: float, stationary: bool, seed: int
+) -> None:
+    problem = small(seed, lengths=tuple(lengths), n_labels=n_labels, eta=eta, lam=lam, stationary=stationary)
     rng = np.random.default_rng(seed)
     u, other = rng.normal(size=(2, problem.dimension)) * rng.uniform(0.0, 3.0)
     primal = problem.primal({"u": u})
