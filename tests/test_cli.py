@@ -224,15 +224,20 @@ def test_a_signal_before_the_first_row_writes_nothing_and_says_so(
 @pytest.mark.slow
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(("ending", "as_json"), [(signal.SIGINT, False), (signal.SIGTERM, True)])
-def test_an_interrupted_run_reports_the_rows_that_it_has(ending: signal.Signals, as_json: bool, tmp_path: Path) -> None:
+def test_rows_are_printed_as_they_are_decided_and_an_interrupted_run_reports_those_that_it_has(
+    ending: signal.Signals, as_json: bool, tmp_path: Path
+) -> None:
     command = [sys.executable, "-m", "convexstruct", "verify", "--on", "generative_margin"]
     page = tmp_path / "page.html"
     options = ["--report", str(page), *(["--json"] if as_json else [])]
     with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
+        assert process.stdout is not None
         assert any("verify 3/" in line for line in process.stderr)
+        shown_before = [] if as_json else [process.stdout.readline() for _ in range(2)]
+        assert process.poll() is None  # rows are printed as they are decided
         process.send_signal(ending)
-        out, _ = process.communicate()
+        out = "".join((*shown_before, process.stdout.read()))
     assert process.returncode == 128 + ending
     names = [case.name for case in cases_for("generative_margin")]
     if as_json:
@@ -242,23 +247,12 @@ def test_an_interrupted_run_reports_the_rows_that_it_has(ending: signal.Signals,
         assert len(shown["rows"]) >= 2
         assert any("interrupted at" in sentence for sentence in shown["left_out"])
     else:
+        assert shown_before[0].split()[:2] == ["case", "reference"]
+        assert shown_before[1].startswith("hmm-planted")
+        assert "verified" in shown_before[1]
         assert [line.split()[0] for line in out.splitlines() if line.startswith(("hmm", "network"))][:2] == names[:2]
         assert out.splitlines()[-1].startswith("interrupted: ")
     assert "interrupted: " in page.read_text()
-
-
-@pytest.mark.slow
-def test_rows_are_printed_as_they_are_decided() -> None:
-    command = [sys.executable, "-m", "convexstruct", "verify", "--on", "generative_margin"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        assert process.stdout is not None
-        heads, first = process.stdout.readline(), process.stdout.readline()
-        assert process.poll() is None
-        process.terminate()
-        process.stdout.read()
-    assert heads.split()[:2] == ["case", "reference"]
-    assert first.startswith("hmm-planted")
-    assert "verified" in first
 
 
 def test_rows_of_several_families_stand_under_their_names_and_what_is_amiss_is_said_again(

@@ -134,10 +134,13 @@ SCRIPT = """
 import json
 import numpy as np
 import convexstruct as cs
+from convexstruct.cli import main
 from convexstruct.families.toy import FAMILY
 
 problem = FAMILY.cases[0].build()
 solution = cs.solve(problem)
+assert main(["list", "--json"]) == 0
+assert main(["verify", "--on", "toy", "--json"]) == 0
 print(json.dumps({
     "solver": solution.solver, "primal": solution.primal, "named": cs.solvers.Halving.__name__,
     "formulation": "toy.primal" in cs.models.FORMULATIONS,
@@ -162,25 +165,25 @@ def test_a_family_in_its_folders_is_listed_solved_and_verified(tmp_path: Path) -
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
 
-    def run(*arguments: str) -> str:
-        # no -P: the copy in the working directory is what is imported
-        done = subprocess.run(
-            [sys.executable, *arguments],
-            cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr + done.stdout
-        return done.stdout
-
-    said = json.loads(run("-c", SCRIPT))
+    # no -P: the copy in the working directory is what is imported
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+    decoder, text, shown = json.JSONDecoder(), done.stdout.strip(), []
+    while text:
+        found, end = decoder.raw_decode(text)
+        shown.append(found)
+        text = text[end:].lstrip()
+    listed, verified, said = shown
     assert said["solver"].startswith("Halving (there is no other)")
     assert 0 <= said["primal"] < 1e-6
     assert said["named"] == "Halving"
     assert said["formulation"]
-    listed = json.loads(run("-m", "convexstruct", "list", "--json"))["systems"]
-    assert [row["formulation"] for row in listed if row["family"] == "toy"] == ["toy.primal"]
-    rows = json.loads(run("-m", "convexstruct", "verify", "--on", "toy", "--json"))["rows"]
-    assert [(row["case"], row["verdict"]) for row in rows] == [("toy-three", "verified")]
+    assert [row["formulation"] for row in listed["systems"] if row["family"] == "toy"] == ["toy.primal"]
+    assert [(row["case"], row["verdict"]) for row in verified["rows"]] == [("toy-three", "verified")]

@@ -16,7 +16,7 @@ from benchmarks import limits
 from convexstruct.core.best_points import GRACE_SECONDS
 
 #: Seconds that a run gets, and the size of the instances, as a share of the benchmark's.
-LIMIT, SCALE = 0.05, 0.1
+LIMIT, SCALE = 0.03, 0.1
 #: Of a limit of 0.2, 1 and 3 s an oracle that sleeps takes the most, for it costs no time here.
 SLEEPER_LIMITS = [0.2, 1.0, 3.0]
 

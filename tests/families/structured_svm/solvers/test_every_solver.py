@@ -76,7 +76,7 @@ def some(solvers: list[Any], step: int) -> list[Any]:
     return [(name, *of) for at, of in enumerate(solvers) for name in list(INSTANCES)[at % step :: step]]
 
 
-@pytest.mark.parametrize(("name", "solver", "rounds"), some(EXACT, 2), ids=said)
+@pytest.mark.parametrize(("name", "solver", "rounds"), some(EXACT, 3), ids=said)
 def test_the_optimum_is_that_of_all_labellings_written_out(name: str, solver: Solver, rounds: int) -> None:
     problem, expected = reference(name)
     solution = solve(problem, solver, max_iterations=rounds)
@@ -84,7 +84,7 @@ def test_the_optimum_is_that_of_all_labellings_written_out(name: str, solver: So
     holds(solution, expected)
 
 
-@pytest.mark.parametrize(("name", "solver", "rounds", "share"), some(SLOW, 3), ids=said)
+@pytest.mark.parametrize(("name", "solver", "rounds", "share"), some(SLOW, 4), ids=said)
 def test_certified_bounds_enclose_the_optimum_and_close_in(
     name: str, solver: Solver, rounds: int, share: float
 ) -> None:
