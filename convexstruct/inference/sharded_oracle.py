@@ -80,7 +80,8 @@ class ShardedOracle:
         values, labels = joined(self.shards.map("best", theta, loss_weight))
         return values, labels
 
-    def expected(self, theta: Vector, loss_weight: float = 1.0) -> Expected:
-        found: list[Expected] = self.shards.map("expected", theta, loss_weight)
+    def expected(self, theta: Vector, loss_weight: float = 1.0, share: Vector | None = None) -> Expected:
+        parts = [None if share is None else share[low:high] for low, high in pairwise(self.shards.at)]
+        found: list[Expected] = self.shards.map_each("expected", [(theta, loss_weight, part) for part in parts])
         counts = np.sum([part.counts for part in found], axis=0)
         return Expected(np.concatenate([p.log_partition for p in found]), counts, sum(p.loss for p in found))

@@ -74,14 +74,26 @@ class Parameters:
         """f(theta) of an array, or of one with errors; 0 where there is no f."""
         return Rounded(0.0) if self.f is None else summed(self.f.value(theta))
 
+    def extended(self, theta: Vector) -> tuple[Vector, Vector, Vector]:
+        """f with its slope and curvature by entries (d,), continued below its floor along its tangent, where it may not
+        be convex itself."""
+        if self.f is None:
+            return np.zeros_like(theta), np.zeros_like(theta), np.zeros_like(theta)
+        at = np.maximum(theta, self.limits.low)
+        under, slope = theta - at, self.f.slope(at)
+        curvature = np.where(under < 0, 0.0, np.maximum(self.f.curvature(at), 0.0))
+        return self.f.value(at) + slope * under, slope, curvature
+
     def least(self, u: Vector, within: bool = True) -> tuple[float, Vector, Vector]:
         """(phi(u), its theta (d,), ln lam of each entry's block); phi is -inf where some free u is below 0.
 
-        within : with the bounds; else over 1'e^theta_i <= 1 alone. Where u is 0 in a free entry the infimum is not
-        attained: theta is -inf there.
+        within : with the bounds; else over 1'e^theta_i <= 1 alone, with f `extended`. Where u is 0 in a free entry the
+        infimum is not attained: theta is -inf there.
         """
         layout, of, n = self.layout, self.layout.block_of, len(self.layout.block_sizes)
-        if (u[self.free if within else self.modulus == 0] < 0).any():
+        some = self.free if within else self.modulus == 0
+        least = 0.0 if within else self.extended(np.where(self.bounded, self.limits.low, 0.0))[1] * self.bounded
+        if (u < least)[some].any():
             return -np.inf, np.zeros_like(u), np.zeros_like(u)
         low, high = np.full(n, LEAST_LOG), np.full(n, MOST_LOG)
         if self.f is None and not (within and self.limited):  # the sum is 1 at lam_i = sum_j u_ij

@@ -64,8 +64,8 @@ class Oracle(Protocol):
         """(max_s score_k(s) for each k (K,), a labelling that attains them (P,))."""
         ...
 
-    def expected(self, theta: Vector, loss_weight: float = 1.0) -> Expected:
-        """Log partition functions, expected counts and loss under e^score."""
+    def expected(self, theta: Vector, loss_weight: float = 1.0, share: Vector | None = None) -> Expected:
+        """Log partition functions, expected counts and loss under e^score; share (K,) multiplies w, where given."""
         ...
 
 

@@ -162,17 +162,19 @@ class HMMCounts:
         values, labels = chain.viterbi(self.chains, *self.scores(theta, loss_weight))
         return values, labels[self.chains.flat]
 
-    def expected(self, theta: Vector, loss_weight: float = 1.0) -> Expected:
-        even = bool((self.weights == 1.0).all())
-        sums = chain.sum_product(self.chains, *self.scores(theta, loss_weight), weights=None if even else self.weights)
+    def expected(self, theta: Vector, loss_weight: float = 1.0, share: Vector | None = None) -> Expected:
+        weights = self.weights if share is None else self.weights * share
+        even = bool((weights == 1.0).all())
+        sums = chain.sum_product(self.chains, *self.scores(theta, loss_weight), weights=None if even else weights)
         c, m, s = self.n_channels, self.n_symbols, self.n_states
-        found = self._gather @ sums.node
+        node = sums.node if share is None else sums.node * share[self.chains.chain][:, None]
+        found = self._gather @ node
         if self._kinds:
             by_kind = found.reshape(m, -1, s)
             by_symbol, by_loss = by_kind.sum(axis=1), by_kind.sum(axis=0)
         else:
             by_symbol, by_loss = found[: c * m], found[c * m :]
-        initial = self.weights[self.chains.order] @ sums.node[: self.chains.n_chains]
+        initial = weights[self.chains.order] @ sums.node[: self.chains.n_chains]
         emissions = by_symbol.reshape(c, m, s).transpose(0, 2, 1)
         counts = np.concatenate((initial, sums.edge.ravel(), emissions.ravel()))
         return Expected(sums.log_partition, counts, float((by_loss * self.loss_table).sum()))

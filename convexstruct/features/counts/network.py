@@ -136,16 +136,16 @@ class NetworkCounts:
             labels[group.places[rows]] = found
         return scores, labels
 
-    def expected(self, theta: Vector, loss_weight: float = 1.0) -> Expected:
+    def expected(self, theta: Vector, loss_weight: float = 1.0, share: Vector | None = None) -> Expected:
+        every = self.weights if share is None else self.weights * share
         log_partition = self._observed_scores(theta)
-        counts = self._observed_counts.copy()
-        loss = 0.0
+        counts, loss = self._observed_counts(every), 0.0
         for group, rows in self._blocks():
             examples = group.examples[rows]
             factors = self._scores(group, rows, theta, loss_weight)
             sums = oracle.sum_product(group.tree, factors, len(examples))
             log_partition[examples] += sums.log_partition
-            weights = self.weights[examples]
+            weights = every[examples]
             for factor in group.factors:
                 used = _entries(factor, rows)
                 share = sums.marginal(factor.scope).reshape(len(examples), -1) * weights[:, None]
@@ -214,10 +214,9 @@ class NetworkCounts:
         examples, nodes = np.nonzero(~touched)
         return examples, self._columns(self.examples.truth)[examples, nodes].astype(np.intp)
 
-    @cached_property
-    def _observed_counts(self) -> Vector:
+    def _observed_counts(self, weights: Vector) -> Vector:
         examples, entries = self.observed
-        counts = np.bincount(entries, weights=self.weights[examples], minlength=self.tables.dimension)
+        counts = np.bincount(entries, weights=weights[examples], minlength=self.tables.dimension)
         return counts.astype(np.float64)
 
     def _observed_scores(self, theta: Vector) -> Vector:

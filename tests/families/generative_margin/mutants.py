@@ -52,8 +52,8 @@ class Opposite:
     def best(self, theta: Vector, loss_weight: float = 1.0) -> tuple[Vector, Labels]:
         return self.true.best(-theta, loss_weight)
 
-    def expected(self, theta: Vector, loss_weight: float = 1.0) -> Expected:
-        sums = self.true.expected(-theta, loss_weight)
+    def expected(self, theta: Vector, loss_weight: float = 1.0, share: Vector | None = None) -> Expected:
+        sums = self.true.expected(-theta, loss_weight, share)
         return Expected(sums.log_partition, -sums.counts, sums.loss)
 
     def counts(self, labels: Labels, share: Vector | None = None) -> Vector:

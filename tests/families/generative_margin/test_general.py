@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import cvxpy as cp
@@ -28,6 +29,7 @@ from convexstruct.families.generative_margin.slips import slips
 from convexstruct.families.generative_margin.solvers.entropic_proximal import method
 from convexstruct.families.generative_margin.solvers.proximal_rsd import ProximalRSD
 from convexstruct.families.generative_margin.solvers.working_sets import CoordinateWorkingSets, OnlineWorkingSets
+from convexstruct.inference.shards import Workers
 from convexstruct.models.generative_margin import dual, one_slack, primal, proximal
 from convexstruct.models.generative_margin.enumerated import MarginRows
 from convexstruct.tolerances import HIGH, ROUNDING
@@ -184,6 +186,17 @@ def test_bad_pieces_are_refused_at_the_door() -> None:
         replace(plain, f=QuadraticPenalty(1.0, 0.0), c=-np.ones(plain.dimension))
     with pytest.raises(ValueError, match="c"):
         replace(plain, c=np.zeros(plain.dimension))
+
+
+@every_kind
+def test_workers_take_every_penalty_that_is_finite(make: Callable[[int], GenerativeMargin]) -> None:
+    whole = replace(make(1), h=Quadratic(0.5))
+    with ThreadPoolExecutor(2) as executor:
+        problem = replace(whole, workers=Workers(executor, 2))
+        found = solve(problem, tol=HIGH)
+        assert problem.shards is not None
+    assert found.status is Status.OPTIMAL
+    assert certify(whole, found.point, found.dual_point).gap <= HIGH.gap
 
 
 def test_a_limit_needs_a_first_multiplier_to_grow_from(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,8 @@
 """The covariance of the counts under the Gibbs distributions: the Hessian of sum_k w_k ln Z_k.
 
+Where the weights are those of an h of the slacks, they change with theta, and the Hessian has one more term,
+sum_k a_k g_k g_k' with g_k = E counts_k - counts_k(s*), which the same recursion gives.
+
 It is computed by a backward recursion on chains that show one symbol a step. It serves only as the metric of Newton's
 method, so its rounding errors may cost iterations but do not change the result.
 
@@ -15,6 +18,7 @@ labels kept, it costs k^2 / S^2 of a step with all of them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -43,14 +47,27 @@ LARGEST_BLOCK = 5_000_000
 PASS_LABEL_WORK, PAIR_WORK, STEP_WORK = 400.0, 700.0, 4e6
 
 
+#: Two sums over examples, each (d, d), or () where it is 0.
+Matrices = tuple[Matrix, Matrix]
+
+
 class CountCovariance:
-    """``scale`` sum_k w_k Cov counts_k for the counts of chains; call it with (theta, loss_weight)."""
+    """``scale`` sum_k w_k Cov counts_k for the counts of chains, and ``scale`` sum_k a_k g_k g_k'.
+
+    Call it with (theta, loss_weight), and weights b (K,) that multiply w, and a (K,), where there are any.
+    """
 
     def __init__(self, features: HMMCounts, scale: float = 1.0) -> None:
         self.features, self.scale = features, scale
 
-    def __call__(self, theta: Vector, loss_weight: float) -> Matrix:
-        return self.scale * sum((_of_chains(block, theta, loss_weight) for block in self._blocks), start=np.zeros(()))
+    def __call__(self, theta: Vector, loss_weight: float, b: Vector | None = None, a: Vector | None = None) -> Matrices:
+        found, at = (np.zeros(()), np.zeros(())), 0
+        for block in self._blocks:
+            some = slice(at, at := at + len(block.weights))
+            of = block if b is None else replace(block, weights=block.weights * np.maximum(b[some], LEAST_COUNT))
+            of_block = _of_chains(of, theta, loss_weight, None if a is None else a[some])
+            found = found[0] + self.scale * of_block[0], found[1] + self.scale * of_block[1]
+        return found
 
     def cost(self, theta: Vector, loss_weight: float) -> float:
         """The time of one call at this point, in evaluations of ln Z and its gradient."""
@@ -74,8 +91,9 @@ class CountCovariance:
         return [part(features, low, min(low + size, len(features.weights))) for low in cuts]  # type: ignore[misc]
 
 
-def _of_chains(features: HMMCounts, theta: Vector, loss_weight: float) -> Matrix:
-    """The recursion above, in single precision except for the expected counts, the second moments within a step.
+def _of_chains(features: HMMCounts, theta: Vector, loss_weight: float, a: Vector | None) -> Matrices:
+    """Both sums by the recursion above, in single precision except for the expected counts and the second moments
+    within a step.
 
     Steps are taken from the last to the first. Of step t: kept (n, k) the labels kept of each chain, here (n, k) their
     posteriors, future (n, k) ln of the sum of e^score over what may follow each, later (n, k, d) their U_t.
@@ -131,7 +149,11 @@ def _of_chains(features: HMMCounts, theta: Vector, loss_weight: float) -> Matrix
     second = products.matrix()
     second += second.T
     second[np.arange(d), np.arange(d)] += diagonal
-    return np.asarray(largest * (second - mean.T @ (weights[:, None] * mean)))
+    covariance = np.asarray(largest * (second - mean.T @ (weights[:, None] * mean)))
+    if a is None:
+        return covariance, np.zeros(())
+    g = mean - features.counts_each(features.examples.truth).toarray()[chains.order]
+    return covariance, np.asarray(g.T @ (a[chains.order][:, None] * g))
 
 
 def _kept(chains: Chains, posterior: Matrix, t: int) -> Index:

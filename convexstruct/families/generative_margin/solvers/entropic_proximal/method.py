@@ -34,14 +34,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from convexstruct import deadline
-from convexstruct.arrays import Matrix, Point, Vector
+from convexstruct.arrays import Point, Vector
 from convexstruct.core.certificates import magnitude
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, flag, positive, read_options, share
 from convexstruct.core.quasi_newton import Pairs
 from convexstruct.core.solution import Solution
 from convexstruct.families.generative_margin.problem import GenerativeMargin
-from convexstruct.families.generative_margin.solvers.entropic_proximal.covariance import CountCovariance
+from convexstruct.families.generative_margin.solvers.entropic_proximal.covariance import CountCovariance, Matrices
 from convexstruct.families.generative_margin.solvers.entropic_proximal.descent import Descent, Metric
 from convexstruct.families.generative_margin.solvers.entropic_proximal.diagonal import DiagonalMetric
 from convexstruct.families.generative_margin.solvers.entropic_proximal.newton import NewtonMetric
@@ -157,11 +157,6 @@ def _takes(problem: GenerativeMargin) -> None:
             f"problem has the {h.name} h, which is infinite where a slack is above {h.most:g}, wanted one that is "
             f"finite: EntropicProximal starts where slacks are large; the formulations primal and entropy_dual take it"
         )
-    if h is not None and problem.shards is not None:
-        raise ValueError(
-            f"problem has workers and the {h.name} h, wanted one of them: EntropicProximal weighs the examples anew in "
-            f"every step, and shards keep their weights; solve it without workers"
-        )
 
 
 class Run:
@@ -194,9 +189,9 @@ class Run:
         self._gap = self.smoothing = np.inf  # what smoothing cost at the end of the last stage; relative
         self._covariance: CountCovariance | None = None
         features = problem.features
-        if options.newton and problem.h is None and isinstance(features, HMMCounts) and features.n_channels == 1:
+        if options.newton and isinstance(features, HMMCounts) and features.n_channels == 1:
             self._covariance = CountCovariance(features) if problem.dimension <= LARGEST_DENSE else None
-        self._known: Matrix | None = None  # the last covariance computed
+        self._known: Matrices | None = None  # the last covariance computed
         self._last: Metric | None = None  # of the last stage
         self._cost = np.inf  # of a covariance, in evaluations of F
         self._pairs = Pairs(options.memory, len(self.x))
@@ -238,6 +233,10 @@ class Run:
         kappa = self._allowed() / (3.0 * len(problem.layout.block_sizes))  # a third of the gap over all blocks
         stage = Stage(problem, self.measure, self.tau, c, kappa, self.space)
         value = stage.at(self.x)
+        if len(self.space.limits[1]):  # e^(violation / tau) rises as tau falls: where it is too much, from inside
+            inside = problem.repair({"theta": value.theta})["theta"]
+            delta = np.maximum(-problem.layout.block_logsumexp(inside), stage.least_delta)
+            value = min(value, stage.at(np.concatenate((inside, delta))), key=lambda each: each.merit)
         descent = Descent(stage, value, self._metric(stage, value), self._pairs)
         rough = self.smoothing > ROUGH_COST and not self.pilot
         waited = 0
@@ -255,7 +254,8 @@ class Run:
                     self._cost = self._covariance.cost(*stage.natural(value))
                     self.calls += 1
                 if waited >= WAITED_SHARE * self._cost:
-                    self._known, waited = self._covariance(*stage.natural(value)), 0
+                    more = () if value.bend is None else (value.b, value.bend)
+                    self._known, waited = self._covariance(*stage.natural(value), *more), 0
                     self.calls += self._cost
                     descent.use(self._metric(stage, value))
         self._last = descent.metric

@@ -15,21 +15,25 @@ RIDGE = 1e-5
 
 
 class NewtonMetric:
-    """The Hessian of F in (phi, delta), from the covariance of the counts: J' (eta/tau Cov) J + V (diag s - s s').
+    """The Hessian of F in (phi, delta), from the covariance of the counts:
+
+        J' (eta/tau Cov + eta Outer) J + V (diag s - s s').
+
+    covariance : Cov (d, d), and Outer = sum_k w_k h''(m_k) g_k g_k' (d, d), or () where h is linear (`covariance`).
 
     Moving phi along 1 in a block does not change F; a small multiple of 11' there makes the matrix definite. The part
     in phi is factored once; its Schur complement in delta, to which the barrier is added, is small.
     """
 
-    def __init__(self, stage: Stage, value: Value, covariance: Matrix) -> None:
+    def __init__(self, stage: Stage, value: Value, covariance: tuple[Matrix, Matrix]) -> None:
         p, layout = stage.problem, stage.layout
         d = p.dimension
-        curvature = p.eta / stage.tau * covariance
+        curvature = p.eta / stage.tau * covariance[0] + p.eta * covariance[1]
         curvature[np.arange(d), np.arange(d)] += RIDGE * p.eta / stage.tau * value.expected.counts
         if p.general is not None:
             A = stage.space.limits[0]
             curvature += (A.T @ (A * (value.kap / stage.tau)[:, None])).toarray()
-            curvature[np.arange(d), np.arange(d)] += np.maximum(0.0 if p.f is None else p.f.curvature(value.theta), 0.0)
+            curvature[np.arange(d), np.arange(d)] += value.own
 
         sums = stage.space.blocks @ curvature  # 1'C, one row a block
         corner = stage.space.blocks @ sums.T

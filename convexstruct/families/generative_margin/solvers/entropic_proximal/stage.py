@@ -25,9 +25,10 @@ L-BFGS approximate the Hessian of F alone, and each step adds the barrier's curv
 
 **General objectives** (`families.generative_margin.general`). The part of example k is h of its m_k, the term in
 braces, in place of m_k, continued below 0 with the slope h'(0): so its weight is B_k = eta w_k h'(m_k). A limit
-a_r'theta <= g_r has a multiplier kap_r > 0 and adds tau kap_r e^{(a_r'theta - g_r) / tau}, the exponential method of
-multipliers: as for labellings, a proximal step of the dual in Kullback-Leibler distance, and kap_r times the
-exponential is the next kap_r. Then dF/dtheta = -v with v = c - mu - f'(theta) - sum_r kap_r a_r.
+a_r'theta <= g_r has a multiplier kap_r > 0 and adds tau kap_r (e^{(a_r'theta - g_r) / tau} - 1), the exponential method
+of multipliers: as for labellings, a proximal step of the dual in Kullback-Leibler distance, and kap_r times the
+exponential is the next kap_r. Then dF/dtheta = -v with v = c - mu - f'(theta) - sum_r kap_r a_r. Below a
+floor, where theta is on its way only, f goes on along its tangent: the reverse divergence is not convex there.
 
 How far theta is from the stage's optimum is known exactly: where v >= 0, the duality gap of the stage is
 sum_i V_i KL(v_i / V_i || e^{theta_i}) = -v'theta - sum_i [V_i ln V_i - sum_j v_ij ln v_ij].
@@ -81,7 +82,9 @@ class Value:
     expected: Expected
     b: Vector  # (K,) h'(m_k), 1 where h is linear
     kap: Vector
-    curvature: Vector  # (d,) the diagonal of the second derivatives of f and of the limits' terms
+    own: Vector  # (d,) f''
+    curvature: Vector  # (d,) the diagonal of the second derivatives of f, of the limits' terms and of h
+    bend: Vector | None  # (K,) w_k h''(m_k), None where h is linear
 
 
 class Space:
@@ -152,32 +155,35 @@ class Stage:
         expected = p.oracle.expected(new, self.measure.loss + 1.0 / self.tau)
         rise = self.tau * (expected.log_partition - self.measure.log_partition)
         (A, a), b, truth, weights = self.space.limits, self._ones, p.truth_counts, p.examples.weights
+        bend = None
         if p.h is None:
             f = float(-self.c @ theta + p.eta * (weights @ rise - truth @ theta))
         else:
             m = rise - np.asarray(p.truth_each @ theta)
             slack = np.maximum(m, 0.0)
+            bend = weights * np.where(m > 0, p.h.curvature(slack), 0.0)
             b = np.asarray(p.h.slope(slack))
             f = float(
                 -self.c @ theta + p.eta * (weights @ (p.h.value(slack) + p.h.slope(0.0 * m) * np.minimum(m, 0.0)))
             )
-            expected = self._weighted(b).expected(new, self.measure.loss + 1.0 / self.tau)
+            expected = p.oracle.expected(new, self.measure.loss + 1.0 / self.tau, b)
             self.evaluations += 1
             truth = p.truth_each.T @ (weights * b)
         mu = p.eta * (expected.counts - truth)
         kap = self.measure.kap
-        pull, curvature = np.zeros(d), np.zeros(d)
+        pull, curvature, own = np.zeros(d), np.zeros(d), np.zeros(d)
         if len(a):
             with np.errstate(over="ignore", invalid="ignore"):
                 kap = kap * np.exp(np.minimum((A @ theta - a) / self.tau, 700.0))  # no overflow
-                f += self.tau * float(kap.sum())
+                f += self.tau * float(kap.sum() - self.measure.kap.sum())
                 pull, curvature = A.T @ kap, A.power(2).T @ (kap / self.tau)
-        if p.f is not None:
-            f += float(p.f.value(theta).sum())
-            pull, curvature = pull + p.f.slope(theta), curvature + np.maximum(p.f.curvature(theta), 0.0)
-        if p.h is not None:  # of h'' m m', as if the examples' gradients were equal
+        if p.f is not None and p.general is not None:
+            each, slope_f, own = p.general.parameters.extended(theta)
+            f += float(each.sum())
+            pull, curvature = pull + slope_f, curvature + own
+        if bend is not None:  # of h'' m m', as if the examples' gradients were equal
             mean = mu / max(p.eta * float(weights @ b), 1e-300)
-            curvature = curvature + p.eta * float(weights @ p.h.curvature(slack)) * mean * mean
+            curvature = curvature + p.eta * float(bend.sum()) * mean * mean
         v = self.c - mu - pull
         total = layout.block_sum(v)
         softmax = np.exp(theta + x[d:][layout.block_of])
@@ -187,7 +193,7 @@ class Stage:
         merit = f - self.kappa * float(np.log(x[d:]).sum())
         omega = p.eta * expected.loss
         return Value(
-            x, theta, f, slope, merit, gradient, softmax, v, mu, omega, expected, b, kap, curvature
+            x, theta, f, slope, merit, gradient, softmax, v, mu, omega, expected, b, kap, own, curvature, bend
         )  # fmt: skip
 
     def after(self, value: Value) -> Measure:
@@ -209,5 +215,5 @@ def stage_gap(problem: GenerativeMargin, value: Value, space: Space) -> float:
         entropy = problem.dual_value(value.mu, value.omega) - value.omega
         return float((value.mu - problem.c) @ value.theta - entropy)
     u = problem.c - value.mu - space.limits[0].T @ value.kap
-    own = 0.0 if problem.f is None else float(problem.f.value(value.theta).sum())
+    own = problem.general.parameters.extended(value.theta)[0].sum()
     return float(own - u @ value.theta - problem.general.parameters.least(u, within=False)[0])

@@ -101,7 +101,7 @@ def test_one_step_by_itself_has_its_variance() -> None:
     theta = rng.normal(size=features.tables.dimension)
     local = local_variance(features, theta, 1.0)
     assert local is not None
-    truth = np.diag(CountCovariance(features)(theta, 1.0))
+    truth = np.diag(CountCovariance(features)(theta, 1.0)[0])
     np.testing.assert_allclose(local.counts, truth, atol=SINGLE)
 
 
