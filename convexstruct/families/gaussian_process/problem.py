@@ -138,6 +138,7 @@ class GaussianProcessSequences(Unconstrained):
         object.__setattr__(self, "eta", number("eta", self.eta, least=0))
         object.__setattr__(self, "lam", number("lam", self.lam, above=0))
         object.__setattr__(self, "stationary", flag("stationary", self.stationary))
+        sized("n_labels", self.n_labels, self.dimension)
 
     @classmethod
     def read(
@@ -212,15 +213,20 @@ class GaussianProcessSequences(Unconstrained):
         return tuple(np.unique(places[step == t]) for t in range(self.chains.n_steps))
 
     @cached_property
+    def first(self) -> Index:
+        """The row of A at which each of ``blocks`` begins, and the number of rows at the end."""
+        return starts([len(inputs) for inputs in self.blocks])
+
+    @cached_property
     def rows(self) -> Index:
         """The row of A of each position; (P,)."""
         if self.stationary:
             return self.places
-        first, step = starts([len(inputs) for inputs in self.blocks]), self.chains.step[self.chains.flat]
+        step = self.chains.step[self.chains.flat]
         rows = np.empty_like(self.places)
         for t, inputs in enumerate(self.blocks):
             here = step == t
-            rows[here] = first[t] + np.searchsorted(inputs, self.places[here])
+            rows[here] = self.first[t] + np.searchsorted(inputs, self.places[here])
         return rows
 
     @cached_property
@@ -242,10 +248,10 @@ class GaussianProcessSequences(Unconstrained):
         """Some of the sequences each, with about as many positions; every one is sent the scores of its inputs."""
         return in_shards(self.workers, self.lengths, self.sequences.some)
 
-    @cached_property
+    @property
     def n_inputs(self) -> int:
         """D, the number of distinct inputs, or R."""
-        return sum(map(len, self.blocks))
+        return int(self.first[-1])
 
     @property
     def transitions(self) -> tuple[int, ...]:
@@ -282,8 +288,7 @@ class GaussianProcessSequences(Unconstrained):
     def multiply(self, u: Any) -> Any:
         """K u (n,): one product with each Gram matrix."""
         label, transition = self.split(u)
-        first = starts([len(inputs) for inputs in self.blocks])
-        parts = (adjoint(gram.T, label[low:high]) for gram, (low, high) in zip(self.grams, pairwise(first)))
+        parts = (adjoint(gram.T, label[low:high]) for gram, (low, high) in zip(self.grams, pairwise(self.first)))
         return joined(*parts, self.eta * transition)
 
     def log_partition(self, scores: Vector) -> tuple[float, Vector]:
@@ -428,6 +433,6 @@ class GaussianProcessSequences(Unconstrained):
             return laid, known @ label, edge
         node, steps = np.zeros((laid.n_positions, self.n_labels)), max(laid.n_steps - 1, len(edge))
         for t, inputs in enumerate(self.blocks[: laid.n_steps]):
-            here, label = label[: len(inputs)], label[len(inputs) :]
+            here = label[self.first[t] : self.first[t + 1]]
             node[laid.rows(t)] = known[laid.rows(t)][:, inputs] @ here
         return laid, node, np.concatenate((edge, np.zeros((steps - len(edge), *edge.shape[1:]))))

@@ -116,6 +116,13 @@ def test_it_is_the_same_in_shards() -> None:
     assert mean == pytest.approx(sums, rel=ROUNDING, abs=ROUNDING)
 
 
+def test_more_tables_of_steps_than_fit_in_memory_are_refused() -> None:
+    with pytest.raises(ValueError, match="n_labels is 3000"):
+        GaussianProcessSequences.from_gram(
+            [[1.0]], [np.zeros(300_000, int)], 3000, places=[np.zeros(300_000, int)], stationary=False
+        )
+
+
 @pytest.mark.parametrize("wrong", [None, "no", 2])
 def test_stationary_is_true_or_false(wrong: Any) -> None:
     with pytest.raises(ValueError, match="stationary is"):
