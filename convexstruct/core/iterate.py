@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from convexstruct.arrays import Point
+from convexstruct.brief import brief
 from convexstruct.core.solution import Solution
 from convexstruct.validation.arguments import refuse, text_of, whole
 
@@ -37,6 +38,8 @@ class Iterate:
     done: bool = False
     message: str = ""
     stationary: bool = False
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         if not isinstance(self.point, Mapping):

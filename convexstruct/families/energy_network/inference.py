@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from convexstruct.arrays import OPTIONAL, Labels, Matrix, Point, Vector
+from convexstruct.brief import brief
 from convexstruct.families.energy_network.energy import Energy, semidefinite
 from convexstruct.rounding import Rounded, exact, summed
 from convexstruct.tolerances import ROUNDING
@@ -41,6 +42,8 @@ class EnergyInference:
     hidden: Matrix | None = field(default=None, metadata=OPTIONAL)
     v: Vector | None = field(default=None, metadata=OPTIONAL)
     family: ClassVar[str] = "energy_network"
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scores", real("scores", self.scores, ("examples", "labels")))

@@ -35,6 +35,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from convexstruct.arrays import OPTIONAL, Labels, Matrix, Point
+from convexstruct.brief import brief
 from convexstruct.families.energy_network.energy import Energy, factor, minimise, semidefinite, softplus, units
 from convexstruct.families.energy_network.inference import EnergyInference, layer, outside, read_cube, read_hidden
 from convexstruct.rounding import Rounded, RoundedArray, adjoint, exact, maximum, product, square, summed
@@ -61,6 +62,8 @@ class ConvexEnergyNetwork:
     lam: float
     hidden: Matrix | None = field(default=None, metadata=OPTIONAL)
     family: ClassVar[str] = "energy_network"
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "X", matrix("X", self.X, "examples", "features"))

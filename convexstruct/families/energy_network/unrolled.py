@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Flags, Labels, Matrix, Point, Vector
+from convexstruct.brief import brief
 from convexstruct.core.certificates import Unconstrained
 from convexstruct.families.energy_network.energy import sigmoid, softplus
 from convexstruct.rounding import Rounded, RoundedArray, exact, maximum, product, square, summed
@@ -74,6 +75,8 @@ class UnrolledEnergyNetwork(Unconstrained):
     kind: str = "projected"
     loss: str = "hamming"
     family: ClassVar[str] = "energy_network"
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "X", real("X", self.X, ("examples", "features")))

@@ -65,6 +65,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import OPTIONAL, Index, Labels, Matrix, Point, Vector
+from convexstruct.brief import brief
 from convexstruct.core.certificates import Unconstrained
 from convexstruct.families.gaussian_process.kernels import Gram, Kernel, read_inputs
 from convexstruct.families.gaussian_process.sequences import Sequences, read_labels, same_lengths
@@ -119,6 +120,8 @@ class GaussianProcessSequences(Unconstrained):
     stationary: bool = True
     workers: Workers | None = field(default=None, repr=False, kw_only=True, metadata=OPTIONAL)
     family: ClassVar[str] = "gaussian_process"
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         if not isinstance(self.gram, Gram):

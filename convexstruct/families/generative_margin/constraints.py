@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
 from convexstruct.arrays import Index, Vector
+from convexstruct.brief import brief
 from convexstruct.families.generative_margin.distributions import default_c, read_distributions, stacked
 from convexstruct.graphs import TableLayout
 from convexstruct.marginals.triplets import sums_by
@@ -187,6 +188,8 @@ class Floor:
 
     at: Bound
 
+    __repr__ = brief
+
     def limits(self, layout: TableLayout) -> Limits:
         return replace(unlimited(layout), low=spread("Floor", self.at, layout))
 
@@ -197,6 +200,8 @@ class Ceiling:
 
     at: Bound
 
+    __repr__ = brief
+
     def limits(self, layout: TableLayout) -> Limits:
         return replace(unlimited(layout), high=spread("Ceiling", self.at, layout))
 
@@ -206,6 +211,8 @@ class Tied:
     """Entries of each group are one parameter. groups : lists of entries of theta."""
 
     groups: Sequence[Sequence[int]]
+
+    __repr__ = brief
 
     def limits(self, layout: TableLayout) -> Limits:
         of = np.arange(layout.dimension)
@@ -223,6 +230,8 @@ class AffineRows:
     G: Any
     g: ArrayLike
 
+    __repr__ = brief
+
     def limits(self, layout: TableLayout) -> Limits:
         G = sp.csr_array(matrix("AffineRows G", self.G, "rows", layout.dimension, what="coefficients"))
         return replace(unlimited(layout), G=G, g=real("AffineRows g", self.g, (G.shape[0],)))
@@ -235,6 +244,8 @@ class KLBall:
 
     centre: ArrayLike | None
     radius: float | ArrayLike
+
+    __repr__ = brief
 
     def limits(self, layout: TableLayout) -> Limits:
         p = read_distributions("KLBall centre", default_c(self.centre, layout), layout)

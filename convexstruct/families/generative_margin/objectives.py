@@ -25,6 +25,7 @@ import numpy as np
 from scipy.special import lambertw, wrightomega
 
 from convexstruct.arrays import Vector
+from convexstruct.brief import brief
 from convexstruct.families.generative_margin.constraints import Bound, Floor, spread
 from convexstruct.features.counts.counts import Counts
 from convexstruct.graphs import TableLayout
@@ -79,6 +80,8 @@ class QuadraticPenalty:
     convex_from: Vector = field(init=False, repr=False)
     latex: str = field(init=False, default=r"\tfrac{\rho}{2} \lVert \theta - \theta^0 \rVert^2", repr=False)
 
+    __repr__ = brief
+
     def of(self, layout: TableLayout) -> QuadraticPenalty:
         found = replace(
             self, weight=_weights(self.weight, layout), centre=spread("QuadraticPenalty centre", self.centre, layout)
@@ -118,6 +121,8 @@ class ReverseKL:
     modulus: Vector = field(init=False, repr=False)
     convex_from: Vector = field(init=False, repr=False)
     latex: str = field(init=False, default=r"\rho \sum e^{\theta} (\theta - \ln q)", repr=False)
+
+    __repr__ = brief
 
     def of(self, layout: TableLayout) -> ReverseKL:
         q = spread("ReverseKL q", self.q, layout)

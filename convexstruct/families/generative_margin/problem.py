@@ -46,6 +46,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import OPTIONAL, Index, Labels, Point, Vector
+from convexstruct.brief import brief
 from convexstruct.core.mixtures import Mixture, outside_simplex, read_mixture
 from convexstruct.families.generative_margin.constraints import Constraint
 from convexstruct.families.generative_margin.distributions import default_c, stacked
@@ -108,6 +109,8 @@ class GenerativeMargin:
     constraints: Sequence[Constraint] | None = field(default=None, kw_only=True, metadata=OPTIONAL)
     workers: Workers | None = field(default=None, repr=False, kw_only=True, metadata=OPTIONAL)
     family: ClassVar[str] = "generative_margin"
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         for name, value in read_pieces(self.layout, self.c, self.h, self.f, self.constraints).items():

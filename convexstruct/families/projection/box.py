@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Point, Vector
+from convexstruct.brief import brief
 from convexstruct.families.projection.rounding import beyond, looked_at, lost, lower_bound, sums, upper_bound
 from convexstruct.oracles.box.projection import EQUALITY_ROUNDING, Box, checked
 from convexstruct.rounding import UNIT, Rounded, total
@@ -58,6 +59,8 @@ class BoxProjection:
     z: float = 1.0
     d: Vector | float = 1.0
     family: ClassVar[str] = "projection"
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         m = real("m", self.m, ("n",))

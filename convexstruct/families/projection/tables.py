@@ -37,6 +37,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Point, Tensor, Vector
+from convexstruct.brief import brief
 from convexstruct.families.projection.tables_rounding import lower_bound, upper_bound
 from convexstruct.graphs import chains
 from convexstruct.oracles.polytope.clique_tables import Block, CliqueTables, Places, Tables, chain_tables, graph_tables
@@ -68,6 +69,8 @@ class MarginalProjection:
     names: tuple[str, ...]
     places: Places = ()
     family: ClassVar[str] = "projection"
+
+    __repr__ = brief
 
     @classmethod
     def graph(

@@ -40,6 +40,7 @@ from numpy.typing import ArrayLike
 
 from convexstruct import deadline
 from convexstruct.arrays import OPTIONAL, Index, Point, Tensor, Vector
+from convexstruct.brief import brief
 from convexstruct.core.certificates import Unconstrained
 from convexstruct.families.regularized_risk import bounds as regularized_risk_bounds
 from convexstruct.families.regularized_risk import losses as piecewise_loss
@@ -79,6 +80,8 @@ class RegularizedRisk(Unconstrained):
     weights: Vector | None = None
     workers: Workers | None = field(default=None, repr=False, kw_only=True, metadata=OPTIONAL)
     family: ClassVar[str] = "regularized_risk"
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         if not isinstance(self.loss, PiecewiseLoss):

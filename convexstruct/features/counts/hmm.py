@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Index, Labels, Matrix, Vector
+from convexstruct.brief import brief
 from convexstruct.features.counts.counts import Examples, Expected, example_weights
 from convexstruct.graphs import Chains, TableLayout, as_sequences, chains, hmm_tables
 from convexstruct.losses import Costs, cost_matrix
@@ -55,6 +56,8 @@ class HMMCounts:
     observed: Index
     weights: Vector
     tables: TableLayout = field(init=False)
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         tables = hmm_tables(self.n_states, self.n_symbols)

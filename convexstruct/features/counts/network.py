@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
 
 from convexstruct.arrays import Index, Labels, Matrix, Vector
+from convexstruct.brief import brief
 from convexstruct.features.counts.counts import Examples, Expected, example_weights
 from convexstruct.graphs import BayesianNetwork, TableLayout, read_bayesian_network
 from convexstruct.junction_trees import JunctionTree, junction_tree
@@ -77,6 +78,8 @@ class NetworkCounts:
     costs: Mapping[int, Matrix]
     groups: tuple[Group, ...]
     weights: Vector
+
+    __repr__ = brief
 
     @classmethod
     def read(
