@@ -1,6 +1,18 @@
-"""What hypothesis does on any machine: a loaded one takes its time, and no test fails for that."""
+"""What hypothesis does on any machine: a loaded one takes its time, and no test fails for that. And where bytecode goes:
+where the environment forbids to write it into the tree, every worker, and every process that a test starts, would
+compile the whole package again."""
+
+import os
+import sys
+from pathlib import Path
 
 from hypothesis import HealthCheck, settings
+
+if sys.dont_write_bytecode:
+    kept = Path(__file__).resolve().parents[1] / ".pytest_cache" / "bytecode"
+    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(kept)
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
