@@ -1,6 +1,8 @@
-"""What hypothesis does on any machine: a loaded one takes its time, and no test fails for that. And where bytecode goes:
-where the environment forbids to write it into the tree, every worker, and every process that a test starts, would
-compile the whole package again."""
+"""What hypothesis does on any machine: a loaded one takes its time, and no test fails for that.
+
+And where bytecode goes if the environment lets none into the tree: every worker, and every process that a test starts,
+would compile the whole package again.
+"""
 
 import os
 import sys

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from convexstruct.core import registry
@@ -23,6 +24,7 @@ def small_problems(kinds: tuple[type, ...] = KINDS) -> Iterator[Any]:
         yield ApproximateField.read(read_factors([2, 2], [[0, 1]]), [[0, 1], [1, 1], [0, 0]], lam=1.0)
 
 
+@cache
 def one_of_each() -> dict[str, Any]:
     """A problem of each class, by its name."""
     found: dict[str, Any] = {}

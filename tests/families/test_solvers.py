@@ -156,14 +156,6 @@ def test_a_run_goes_on_from_its_solution(solver: type) -> None:
 
 
 @each_solver
-def test_a_problem_of_another_family_is_refused(solver: type) -> None:
-    other = next(family for name, family in registry.families().items() if name != FAMILY[solver].name)
-    with pytest.raises(ValueError, match="wanted a") as refusal:
-        cs.solve(other.cases[0].build(0), solver())
-    check_sentence(refusal.value)
-
-
-@each_solver
 def test_its_options_refuse_nonsense_and_show_themselves(solver: Any) -> None:
     options = solver()
     assert repr(options).startswith(f"{solver.__name__}(")

@@ -32,11 +32,11 @@ def stated(name: str, instance: Instance | None = None) -> Any:
     return formulate(case, case.make(0) if instance is None else instance)
 
 
-PROGRAMS = [name for name in FORMULATIONS if isinstance(stated(name), Formulation)]
+STATED = {name: built for name in FORMULATIONS if isinstance(built := stated(name), Formulation)}
 WRITTEN_OUT = [name for name in FORMULATIONS if "limit" in inspect.signature(FORMULATIONS[name].builder).parameters]
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", STATED)
 def test_it_shows_every_equation_with_its_number(name: str) -> None:
     formulation = stated(name)
     shown = formulation._repr_latex_()
@@ -55,7 +55,7 @@ def test_it_shows_every_equation_with_its_number(name: str) -> None:
     assert all(f"{cone} cone rows" in page for cone in formulation.sizes.cones)
 
 
-@pytest.mark.parametrize("name", [name for name in PROGRAMS if stated(name).parameters])
+@pytest.mark.parametrize("name", [name for name, built in STATED.items() if built.parameters])
 def test_its_parameters_are_swept_without_compiling_again_and_it_is_certified_at_their_values(name: str) -> None:
     """What the swept one claims is what one made for the new values claims."""
     formulation = stated(name)

@@ -13,7 +13,6 @@ from scipy.optimize import brentq
 from scipy.special import softmax
 
 from benchmarks.exact import GOAL
-from convexstruct import deadline
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.families.gaussian_process import problem as gaussian_process
@@ -286,15 +285,6 @@ def test_inputs_that_no_sequence_uses_do_not_void_the_dual() -> None:
     found = problem.dual(solve(problem).point)
     assert np.isfinite(found)
     assert found.allowance <= GOAL
-
-
-def test_bounds_obey_the_deadline() -> None:
-    problem = small(3)
-    point, dual_point = problem.trivial()
-    with deadline.within(0.0):
-        for bound, of in ((problem.primal, point), (problem.dual, dual_point)):
-            with pytest.raises(deadline.DeadlinePassed):
-                bound(of)
 
 
 def test_eigenvalues_that_are_negative_by_rounding_pass() -> None:

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import convexstruct as cs
-from convexstruct import deadline
 from convexstruct.arrays import Vector
 from convexstruct.families.projection.box import BoxProjection
 from convexstruct.families.projection.tables import MarginalProjection
@@ -120,31 +119,6 @@ def test_each_way_of_being_infeasible_has_a_name() -> None:
     assert list(residuals.values()) == pytest.approx([0.5, 0.25, 0.25])
 
 
-@pytest.mark.parametrize("witness", [{"a": np.zeros(2)}, {"rho": np.zeros(2)}, {}])
-def test_a_dual_point_of_another_form_is_refused(witness: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="dual_point"):
-        BoxProjection(np.array([1.0, 2.0])).dual(witness)
-
-
-def test_a_rho_that_is_no_number_proves_nothing() -> None:
-    problem = BoxProjection(np.array([1.0, 2.0]))
-    assert problem.dual({"rho": np.array(np.nan)}) == -np.inf
-    assert problem.dual_residuals({"rho": np.array(np.inf)}) == {"rho not finite": np.inf}
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (np.zeros(3), r"a has shape \(3,\), wanted \(2,\)"),
-        ({"b": np.zeros(2)}, "point has the keys"),
-        ("x", r"a is 'x', wanted \(2,\) numbers"),
-    ],
-)
-def test_a_point_of_another_form_is_refused(value: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        BoxProjection(np.array([1.0, 2.0])).as_point(value)
-
-
 # -- the local marginal polytope ---------------------------------------------------------------------------------------
 
 EDGE = np.zeros((1, 2, 2))
@@ -243,19 +217,6 @@ def test_each_way_of_leaving_the_polytope_has_a_name() -> None:
     assert problem.residuals({"a": swapped})["marginals that disagree"] == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("witness", [{"a": np.zeros(2)}, {"xi": np.zeros(2)}])
-def test_multipliers_of_another_form_are_refused(witness: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="dual_point"):
-        tree(0).dual(witness)
-
-
-def test_multipliers_that_are_no_numbers_prove_nothing() -> None:
-    problem = tree(0)
-    xi = np.full(problem.structure.n_multipliers, np.nan)
-    assert problem.dual({"xi": xi}) == -np.inf
-    assert problem.dual_residuals({"xi": xi}) == {"xi not finite": np.inf}
-
-
 def test_the_local_polytope_asks_for_no_independence_and_could_not() -> None:
     """E.1 and E.3 say that the image satisfies the graph's conditional independences. On the chain x - y - z let half
     of the mass be on (0, 0, 0) and half on (1, 0, 1). The marginals of the edges lie in the polytope, though x and z
@@ -305,13 +266,3 @@ def test_a_projection_predicts_nothing_and_says_so() -> None:
 def test_a_variable_is_called_by_text_or_a_finite_number(name: Any) -> None:
     with pytest.raises(ValueError, match=r"cliques\[0\] holds .*, wanted names or numbers of variables"):
         MarginalProjection.graph([["a", name]], [np.ones((2, 2))])
-
-
-@pytest.mark.parametrize("make", [box, tree])
-def test_bounds_obey_the_deadline(make: Any) -> None:
-    problem = make(0)
-    point, dual_point = problem.trivial()
-    with deadline.within(0.0):
-        for bound, of in ((problem.primal, point), (problem.dual, dual_point)):
-            with pytest.raises(deadline.DeadlinePassed):
-                bound(of)
