@@ -8,6 +8,7 @@ from convexstruct.families.generative_margin.solvers.entropic_proximal import En
 from convexstruct.families.generative_margin.solvers.maximum_likelihood import MaximumLikelihood
 from convexstruct.families.generative_margin.solvers.proximal_rsd import ProximalRSD
 from convexstruct.families.generative_margin.solvers.working_sets import CoordinateWorkingSets, OnlineWorkingSets
+from convexstruct.families.generative_margin.structure import learned_network, network_score
 from convexstruct.tolerances import Profile
 
 __all__ = [
@@ -18,6 +19,8 @@ __all__ = [
     "MaximumLikelihood",
     "OnlineWorkingSets",
     "ProximalRSD",
+    "learned_network",
+    "network_score",
 ]
 
 
