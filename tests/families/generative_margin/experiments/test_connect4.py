@@ -7,7 +7,7 @@ import numpy as np
 
 from convexstruct.datasets.real.connect4 import NAMES
 from convexstruct.families.generative_margin.experiments import connect4
-from convexstruct.families.generative_margin.experiments.connect4 import network, problem, tree
+from convexstruct.families.generative_margin.experiments.connect4 import around_class, mistakes, network, problem, tree
 
 
 def rows_with_copies(n: int = 400) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
@@ -44,5 +44,21 @@ def test_naive_bayes_predicts_by_the_product_of_the_squares() -> None:
     theta = np.log(np.random.default_rng(2).dirichlet(np.ones(3), wanted.dimension // 3)).ravel()
     tables = wanted.layout.tables(theta)
     score = np.stack([tables["class"] + sum(tables[n][:, row[1 + i]] for i, n in enumerate(NAMES)) for row in rows])
-    assert np.array_equal(np.concatenate(wanted.predict(theta)), score.argmax(axis=1))
+    assert mistakes(wanted, theta) == (score.argmax(axis=1) != rows[:, 0]).sum()
     assert connect4.PUBLISHED["DT, test mistakes"] == 8766
+
+
+def test_what_is_around_the_class_predicts_as_the_whole_network_does() -> None:
+    graph = nx.DiGraph([("g1", "a1"), ("class", "a1"), ("a1", "b1"), ("c1", "class"), ("b1", "d1"), ("f1", "g1")])
+    nx.set_node_attributes(graph, 3, "states")
+    some = around_class(graph)
+    assert set(some.edges) == {("g1", "a1"), ("class", "a1"), ("c1", "class")}
+    rows = rows_with_copies(60)
+    whole, part = (problem(each, rows, 0.1) for each in (graph, some))
+    assert part.n_examples < whole.n_examples
+    assert part.examples.weights.sum() == whole.examples.weights.sum() == 60
+    tables = whole.layout.tables(np.log(np.random.default_rng(3).dirichlet(np.ones(3), whole.dimension // 3)).ravel())
+    theta = {name: tables[name] for name in part.layout.names if name not in ("g1", "c1")}
+    theta |= {name: np.log(np.full(3, 1 / 3)) for name in ("g1", "c1")}  # they have no parent that matters
+    of_whole = whole.as_point(tables)["theta"]
+    assert mistakes(part, part.as_point(theta)["theta"]) == mistakes(whole, of_whole) > 0
