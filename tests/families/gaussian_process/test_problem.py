@@ -191,21 +191,6 @@ def test_new_sequences_are_labelled_by_the_same_function() -> None:
         assert anew == pytest.approx(posterior, rel=ROUNDING)
 
 
-def test_what_is_not_finite_certifies_nothing() -> None:
-    problem = small(12)
-    u = np.zeros(problem.dimension)
-    least = problem.primal({"u": u})
-    for bad in (np.nan, np.inf, 1e308):
-        u[0] = bad
-        certificate = certify(problem, u, {"u": u})
-        assert certificate.primal == np.inf
-        assert certificate.gap == np.inf
-        if np.isfinite(bad):  # t' is finite, and so names a distribution
-            assert certificate.lower_bound <= least
-        else:
-            assert certificate.lower_bound == -np.inf
-
-
 def test_a_bound_from_another_sign_of_the_quadratic_is_none() -> None:
     """Adding the quadratic instead of subtracting it exceeds the optimum: the tests above can fail."""
     problem = small(13)

@@ -67,9 +67,3 @@ def test_it_learns_what_only_the_label_before_tells() -> None:
     x = [np.concatenate([[[2.0 * each[0] - 1.0]], np.zeros((4, 1))]) for each in labels]
     *_, last = Searn(C=1.0).learn(x[:20], labels[:20], 2)
     assert all(np.array_equal(got, each) for got, each in zip(last.predict(x[20:]), labels[20:]))
-
-
-@pytest.mark.parametrize("options", [{"rounds": 0}, {"beta": 0.0}, {"beta": 1.5}, {"C": 0.0}, {"gap": -1.0}])
-def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(options))):
-        Searn(**options)
