@@ -256,8 +256,8 @@ def naive_bayes(seed: int) -> Instance:
 # -- general objectives ------------------------------------------------------------------------------------------------
 
 quadratic_slacks = row(14, (3, 4, 4, 2), 3, 3, eta=0.1, h=Quadratic(0.5))
-huber_floor = row(15, (3, 4, 4, 2), 3, 3, eta=0.3, h=Huber(2.0), constraints=(Floor(-2.5),))
-pulled = row(16, (3, 4, 4, 2), 3, 3, eta=0.3, f=QuadraticPenalty(0.5, -1.0), constraints=(Ceiling(-0.4),))
+huber_floor = row(15, (3, 4, 4, 2), 3, 3, eta=0.3, h=Huber(2.0), constraints=(Floor(-1.5),))
+pulled = row(16, (3, 4, 4, 2), 3, 3, eta=0.3, f=QuadraticPenalty(0.5, -1.0), constraints=(Ceiling(-0.9),))
 tied_ball = row(
     17, (3, 4, 4, 2), 3, 3, eta=0.2, h=Exponential(3.0), constraints=(KLBall(None, 0.1), Tied([[4, 8]]))
 )  # fmt: skip
@@ -294,7 +294,7 @@ CASES: tuple[Case, ...] = (
     Case("network-naive", NETWORK, "(2)-(5)", "one hidden class, weighted rows", naive_bayes, "primal"),
     Case("hmm-quadratic-slacks", GENERAL, "(28)-(29)", "squares of the slacks: the masses are free", quadratic_slacks,
          "primal"),
-    Case("hmm-huber-floor", GENERAL, "(28)-(30)", "Huber slacks, and no probability below e^-2.5", huber_floor,
+    Case("hmm-huber-floor", GENERAL, "(28)-(30)", "Huber slacks, and no probability below e^-1.5", huber_floor,
          "entropy_dual"),
     Case("hmm-pulled", GENERAL, "(28)-(30)", "a quadratic term, and a ceiling", pulled, "entropy_dual"),
     Case("hmm-exponential-ball", GENERAL, "(28)-(30)", "exponential slacks, tied entries in balls around uniform",

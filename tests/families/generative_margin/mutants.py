@@ -14,7 +14,9 @@ import scipy.sparse as sp
 
 from convexstruct.arrays import Labels, Vector
 from convexstruct.core.driver import solve
+from convexstruct.families.generative_margin.constraints import Tied
 from convexstruct.families.generative_margin.problem import GenerativeMargin
+from convexstruct.families.generative_margin.slack_penalties import Quadratic
 from convexstruct.features.counts import bounds
 from convexstruct.features.counts.counts import Counts, Examples, Expected
 from convexstruct.features.counts.hmm import HMMCounts
@@ -144,6 +146,35 @@ def changed_input(problem: GenerativeMargin) -> Any:
     return honest(problem).point
 
 
+def linear_slacks(problem: GenerativeMargin) -> Any:
+    return honest(replace(problem, h=None)).point
+
+
+def twice_the_square(problem: GenerativeMargin) -> Any:
+    """kappa eps^2 stands for kappa eps^2 / 2."""
+    assert isinstance(problem.h, Quadratic)
+    return honest(replace(problem, h=replace(problem.h, kappa=2.0 * problem.h.kappa))).point
+
+
+def no_limits(problem: GenerativeMargin) -> Any:
+    return honest(replace(problem, constraints=None)).point
+
+
+def untied(problem: GenerativeMargin) -> Any:
+    kept = [piece for piece in problem.constraints or () if not isinstance(piece, Tied)]
+    return honest(replace(problem, constraints=kept)).point
+
+
+def floor_of_probability(problem: GenerativeMargin) -> Any:
+    """A floor that is meant for theta is taken for one of e^theta: it is clipped, and then normalised."""
+    theta = np.maximum(honest(replace(problem, constraints=None)).point["theta"], -1.5)
+    return theta - problem.layout.block_logsumexp(theta)[problem.layout.block_of]
+
+
+def no_term(problem: GenerativeMargin) -> Any:
+    return honest(replace(problem, f=None)).point
+
+
 MUTANTS: tuple[Mutant, ...] = (
     Mutant("wrong_sign", "the margin term has the wrong sign", wrong_sign, "hmm-enumerated", ABOVE),
     # The note names the mistake on an Intel Xeon and did not on an AMD EPYC.
@@ -168,4 +199,16 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("one_block_late", "the answer is shifted by one entry", one_block_late, "network-mixed", ABOVE),
     Mutant("changed_input", "it writes to its input", changed_input, "hmm-planted", "changes its input"),
     Mutant("not_a_number", "one entry is NaN", not_a_number, "hmm-planted", "NaN"),
+    Mutant("linear_slacks", "h is taken as linear", linear_slacks, "hmm-quadratic-slacks", ABOVE, "with the linear h"),
+    Mutant("twice_the_square", "kappa eps^2, without the half", twice_the_square, "hmm-quadratic-slacks", ABOVE),
+    Mutant("no_limits", "the constraints (30) are dropped", no_limits, "hmm-huber-floor", "infeasible"),
+    Mutant("untied", "tied entries are left free", untied, "hmm-exponential-ball", "infeasible"),
+    Mutant(
+        "floor_of_probability",
+        "the floor is applied after training",
+        floor_of_probability,
+        "hmm-huber-floor",
+        "infeasible",
+    ),
+    Mutant("no_term", "f is left out", no_term, "hmm-pulled", ABOVE, "without f"),
 )
