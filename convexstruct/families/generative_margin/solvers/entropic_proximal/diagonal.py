@@ -15,8 +15,9 @@ from convexstruct.families.generative_margin.solvers.entropic_proximal.stage imp
 VARIANCE_SHARE = 0.1
 #: Smaller counts are replaced by this share of the mean of their block.
 LEAST_COUNT = 0.1
-#: Steps between changes of a diagonal metric: the pairs of L-BFGS belong to one metric and suit a new one less.
-METRIC_STEPS = 20
+#: Steps between changes of a diagonal metric: the pairs of L-BFGS belong to one metric and suit a new one less. Small
+#: problems, whose stages are short, need a new one sooner than long stages of thousands of parameters would.
+METRIC_STEPS = 40
 
 
 class DiagonalMetric:

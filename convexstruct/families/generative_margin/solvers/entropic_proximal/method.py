@@ -86,7 +86,7 @@ class EntropicProximal:
     temperature : tau of the first stage, as a share of the largest loss of one variable (the mean over variables, or
         one nat if that is more).
     shrink : factor of tau from stage to stage, in (0, 1).
-    memory : pairs kept by L-BFGS.
+    memory : pairs kept by L-BFGS: stages of thousands of parameters take hundreds of steps.
     inner : the duality gap of a stage is brought below this share of what smoothing costs.
     newton : whether a covariance is formed where one is known and pays; otherwise all metrics are diagonal.
     patience : the fewest steps of a stage before it forms a (new) covariance; more if that is expensive
@@ -98,7 +98,7 @@ class EntropicProximal:
 
     temperature: float = 0.1
     shrink: float = 0.65
-    memory: int = 150
+    memory: int = 300
     inner: float = 0.3
     newton: bool = True
     patience: int = 8
