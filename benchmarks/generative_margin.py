@@ -13,7 +13,7 @@ import functools
 import math
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,6 @@ from benchmarks.measure import (
     Launcher,
     Run,
     Session,
-    by_clarabel,
     cell,
     child,
     finite,
@@ -40,7 +39,7 @@ from benchmarks.measure import (
     options,
     watched,
 )
-from benchmarks.tables import gap_rows, gap_table, new_table, run_growth, shown
+from benchmarks.tables import gap_rows, gap_table, new_table, shown
 
 # NumPy and the package are imported where they are needed: see `benchmarks.measure`.
 if TYPE_CHECKING:
@@ -48,13 +47,12 @@ if TYPE_CHECKING:
 
     from convexstruct.families.generative_margin import GenerativeMargin
 
-FAST, PAPER, CUTS, COMPACT = "fast default", "paper 0", "n-slack, Clarabel", "compact, Clarabel"
-#: Seconds given to the fast default; to the paper's algorithm; to a reference in CVXPY.
-LIMITS = {FAST: 20.0, PAPER: 12.0, CUTS: 60.0, COMPACT: 20.0}
+FAST, PAPER, CUTS = "fast default", "paper 0", "n-slack, Clarabel"
+#: Seconds given to the fast default; to the paper's algorithm; to constraint generation in CVXPY.
+LIMITS = {FAST: 20.0, PAPER: 12.0, CUTS: 60.0}
 #: When each stops. eta is the model's, not a penalty that a peer would choose; no solver has a default for it.
 RULES = dict.fromkeys((FAST, PAPER), CERTIFIED) | {
     CUTS: f"a round of cuts until the bounds meet within the workload's gap; Clarabel {INTERIOR}",
-    COMPACT: INTERIOR,
 }
 #: Seconds for everything; what is not started by then is reported as left out.
 BUDGET = 690.0
@@ -124,19 +122,10 @@ PASSES = Goal(Workload(states=30), 1e-4, 3500.0)
 WARM_PASSES, TIMED_PASSES = 10, 50
 #: The fast default is to be this many times faster than constraint generation, on this workload to this gap.
 RATIO = Goal(Workload(noise="EASY", tol=1e-3), 1e-3, 50.0)
-GROWTH: Mapping[str, Sequence[int]] = {
-    "sequences": (30, 100, 300, 1000, 3000),
-    "states": (5, 10, 20, 30, 40),
-    "length": (10, 25, 50, 100, 200),
-}
-LADDER = (2, 5, 10, 20, 40, 80, 160, 320)
-LADDER_GAP = 1e-3
-QUICK_GROWTH: Mapping[str, Sequence[int]] = {"sequences": (10, 30, 100), "states": (5, 10), "length": (10, 25)}
-QUICK_LADDER = (1, 2)
 QUICK_WORKLOADS = ("easy-0.1", "hard-0.1")
 #: With --quick every solver is given this long, and all of them together this long.
 QUICK_LIMIT, QUICK_BUDGET = 4.0, 55.0
-SECTIONS = ("ratio", "growth", "compact")
+SECTIONS = ("ratio",)
 START = functools.partial(launch, __file__)
 
 
@@ -145,14 +134,12 @@ START = functools.partial(launch, __file__)
 
 def measure(workload: Workload, solver: str, limit: float) -> Iterator[dict[str, Any]]:
     """Solve; yield what is known before, at each gap reached, and at the end. A process ended early loses no line."""
-    if solver in (CUTS, COMPACT):
+    if solver == CUTS:
         import convexstruct.models  # noqa: F401  its import is no part of the solve, nor is its memory
     begin = time.perf_counter()
     problem = workload.build()
     yield {"before": memory(), "build_seconds": time.perf_counter() - begin}
-    if solver == COMPACT:
-        yield from by_clarabel("generative_margin.compact_dual", problem, workload.tol, limit, compiled=False)
-    elif solver == CUTS:
+    if solver == CUTS:
         yield from _cuts(problem, workload.tol, limit)
     else:
         yield from _solve(problem, solver, workload.tol, limit)
@@ -276,36 +263,6 @@ def run_ratio(session: Session, console: Console) -> None:
     session.judge(RATIO.workload, goal, reached, ratio=finite(ratio))
 
 
-def run_compact(session: Session, ladder: Sequence[int], console: Console) -> None:
-    """The compact dual and constraint generation over growing samples, each until it is no longer practical."""
-    limit = session.limit(COMPACT)
-    title = f"EASY, eta 0.1: seconds to a certified {LADDER_GAP:.0e}; none is asked again after more than {limit:g} s"
-    table = new_table(title, "sequences", COMPACT, "final gap", "peak MiB", CUTS, "final gap", "peak MiB", FAST)
-    practical = {COMPACT: 0, CUTS: 0}
-    going, stopped = list(practical), dict[str, str]()
-    for sequences in ladder:
-        if not going:
-            break
-        workload = Workload(sequences=sequences, noise="EASY", tol=LADDER_GAP)
-        fast = session("compact", workload, FAST)
-        cells = []
-        for solver in practical:
-            if solver not in going:
-                cells += ["", "", ""]
-                continue
-            run = session("compact", workload, solver, limit)
-            cells += [run.trouble or shown(run, LADDER_GAP, fast), cell(run.gap, ".1e"), cell(run.peak, ".0f")]
-            if run.to(LADDER_GAP) <= limit:
-                practical[solver] = sequences
-            else:
-                going.remove(solver)
-                stopped[solver] = run.trouble or f"at {sequences} it is not"
-        table.add_row(str(sequences), *cells, fast.trouble or shown(fast, LADDER_GAP))
-    console.print(table)
-    for solver, sequences in practical.items():
-        console.print(f"{solver}: practical up to {sequences} sequences; {stopped.get(solver, 'more were not tried')}")
-
-
 def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> int:
     workloads = {goal.workload.name: goal.workload for goal in GOALS}
     said = "Speed and memory of the generative_margin solvers, as ratios."
@@ -317,11 +274,6 @@ def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> 
             judge_passes(session, console)
         if "ratio" in wanted:
             run_ratio(session, console)
-        if "growth" in wanted:
-            title, growth = "Growth of the fast default, HARD, eta 0.1", QUICK_GROWTH if chosen.quick else GROWTH
-            run_growth(session, console, title, Workload(), growth, FAST, GAPS[:3])
-        if "compact" in wanted:
-            run_compact(session, QUICK_LADDER if chosen.quick else LADDER, console)
     return 0
 
 

@@ -11,7 +11,7 @@ Ours ends at a certified gap of `GAP`, CRFsuite by its own rule: |gradient| <= `
 lower the objective by less than `DELTA`, relative. The times that are compared are those at which each is first within
 1e-8 of one value, the higher of the two final objectives; the whole runs are printed beside them. Decoding is timed on
 the training examples. `conll`, all of CoNLL-2000, takes a quarter of an hour, nearly all of it CRFsuite's. `memory` is
-our solver alone, to the same gap, and its peak; `processes` is our solver alone and with two worker processes.
+our solver alone, to the same gap, and its peak.
 `collinear` is our solver alone, without a penalty, on features whose columns are nearly collinear, offset and scaled,
 beside the same features standardised: both bounds have to agree.
 """
@@ -106,7 +106,6 @@ WORKLOADS = (
 )
 QUICK = (Workload("quick", sequences=60, features=2_000, labels=8),)
 LARGE = Workload("memory", sequences=8_700, labels=10, features=100_000)
-PROCESSES = Workload("processes", sequences=2_000, labels=20, features=5_000)
 COLLINEAR = Workload("collinear", sequences=300)
 
 
@@ -164,31 +163,27 @@ def disagreements(seeds: Sequence[int]) -> tuple[list[int], list[int]]:
     return false, apart
 
 
-def ours(workload: Workload, workers: int = 0) -> dict[str, Any]:
-    """Solve and decode; ``workers`` processes share the solve."""
-    from concurrent.futures import ProcessPoolExecutor
-    from contextlib import nullcontext
-
+def ours(workload: Workload) -> dict[str, Any]:
+    """Solve and decode."""
     from convexstruct.core.driver import solve
     from convexstruct.families.log_linear import ConditionalRandomField
 
     given, path = workload.build().features, []
     labels = given.split_labels(given.truth)
-    with ProcessPoolExecutor(workers) if workers else nullcontext() as executor:
-        wall, begin = time.perf_counter(), time.process_time()
+    begin = time.process_time()
 
-        def watch(iterate: Any, _: Any) -> None:
-            path.append((time.process_time() - begin, iterate.primal))
+    def watch(iterate: Any, _: Any) -> None:
+        path.append((time.process_time() - begin, iterate.primal))
 
-        problem = ConditionalRandomField.read(given.node_features, labels, given.n_labels, beta=workload.beta)
-        solution = solve(problem, tol=GAP, callback=watch, executor=executor)
-        seconds, wall = time.process_time() - begin, time.perf_counter() - wall
+    problem = ConditionalRandomField.read(given.node_features, labels, given.n_labels, beta=workload.beta)
+    solution = solve(problem, tol=GAP, callback=watch)
+    seconds = time.process_time() - begin
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     begin = time.process_time()
     problem.predict(solution.point)
     decoding = time.process_time() - begin
     return {
-        "seconds": seconds, "wall": wall, "value": solution.primal, "lower": solution.lower_bound, "decoding": decoding,
+        "seconds": seconds, "value": solution.primal, "lower": solution.lower_bound, "decoding": decoding,
         "rounds": solution.iterations, "peak": peak, "status": solution.status.name, "gap": solution.gap, "path": path,
     }  # fmt: skip
 
@@ -254,9 +249,6 @@ def measured(session: Session, workload: Workload) -> str:
         session.judge(workload, goal, not false + apart, false=len(false), apart=len(apart))
         return f"{workload.sequences} sets of data: {len(false)} lower bounds too high, {len(apart)} further than 1e-6"
     fast = launched(workload, "ours")
-    if workload is PROCESSES:
-        two = launched(workload, "two")
-        return f"{fast['wall']:.2f} s alone, {two['wall']:.2f} s by two: {fast['wall'] / two['wall']:.2f} times"
     peer, wanted = launched(workload, "crfsuite"), RATIOS[workload.name]
     higher, apart = max(peer["value"], fast["value"]), abs(peer["value"] - fast["value"]) / fast["value"]
     times = [reached(run, higher) for run in (fast, peer)]
@@ -273,7 +265,7 @@ def measured(session: Session, workload: Workload) -> str:
 
 
 #: By name.
-KNOWN = {each.name: each for each in (*QUICK, *WORKLOADS, LARGE, PROCESSES, COLLINEAR)}
+KNOWN = {each.name: each for each in (*QUICK, *WORKLOADS, LARGE, COLLINEAR)}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -294,6 +286,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--child"]:
         who, name = sys.argv[2:]
-        print(json.dumps(crfsuite(KNOWN[name]) if who == "crfsuite" else ours(KNOWN[name], 2 * (who == "two"))))
+        print(json.dumps(crfsuite(KNOWN[name]) if who == "crfsuite" else ours(KNOWN[name])))
         sys.exit(0)
     sys.exit(main())

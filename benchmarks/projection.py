@@ -1,5 +1,5 @@
-"""Workload `projection`: boxes with one equality beside one `numpy.partition`, certified solves beside the projection
-alone, and clique tables of chains; growth.
+"""Workload `projection`: boxes with one equality beside one `numpy.partition`, and certified solves beside the
+projection alone; growth.
 
     python benchmarks/projection.py [--quick] [--only NAME ...] [--seconds LIMIT] [--json FILE]
 
@@ -8,7 +8,7 @@ processor seconds, the best of several calls, and so are, in the same process, o
 median, whose ratio is the goal, and one `numpy.sort` of them. How fast NumPy sorts depends on its version and on the
 processor, whose features are printed: by vector instructions (AVX-512, AVX2) a sort takes about as long as a
 projection. The solver "sorting" is slower than that, because it needs the order of pairs. Every answer is certified;
-Clarabel's time is that of its solve without compilation. Tables are timed to certified gaps, as in all other workloads.
+Clarabel's time is that of its solve without compilation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import functools
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,9 +42,8 @@ from benchmarks.measure import (
     memory,
     opened,
     options,
-    watched,
 )
-from benchmarks.tables import gap_rows, gap_table, new_table, run_growth, slope
+from benchmarks.tables import new_table, slope
 
 # NumPy and the package are imported where they are needed: see `benchmarks.measure`.
 if TYPE_CHECKING:
@@ -54,12 +53,11 @@ if TYPE_CHECKING:
 
 BRACKET, MEDIANS, SORTING, CLARABEL = "bracket", "medians", "sorting", "Clarabel"
 SOLVE = "solve"
-ASCENT, BLOCKS = "ascent", "block ascent"
-LIMITS = {CLARABEL: 120.0, BLOCKS: 60.0, ASCENT: 60.0}
+LIMITS = {CLARABEL: 120.0}
 LIMIT = 30.0
 #: When each stops.
 RULES = dict.fromkeys((BRACKET, MEDIANS, SORTING), "exact: stops where <s, a> is z up to rounding; certified then") | {
-    **dict.fromkeys((ASCENT, BLOCKS, SOLVE), CERTIFIED),
+    SOLVE: CERTIFIED,
     CLARABEL: INTERIOR,
 }
 #: Seconds for all runs; a run that has not started by then is reported as left out.
@@ -80,8 +78,8 @@ class Workload:
     """A projection.
 
     kind : "simplex" (z = 1), "capped" (0 <= a <= 1, sum n/5), "bias" (0 <= a <= 1, <y, a> = 0), "weighted" (arrays for
-        both bounds, signs and d), each with n entries; or "chains": n chains of ``length``, nodes and edges, summing to
-        1/n, tables of size ``spread``.
+        both bounds, signs and d), each with n entries; or "chains" (`chains`): n chains of ``length``, nodes and edges,
+        summing to 1/n, tables of size ``spread``.
     """
 
     kind: str = "bias"
@@ -112,6 +110,7 @@ class Workload:
         return BoxProjection(m, -rng.random(self.n), rng.random(self.n), y, 0.0, rng.uniform(0.5, 2.0, size=self.n))
 
     def chains(self) -> MarginalProjection:
+        """What `defaults` and the ablations solve."""
         import numpy as np
 
         from convexstruct.families.projection import MarginalProjection
@@ -126,12 +125,9 @@ class Workload:
 BOXES = tuple(Workload(kind) for kind in ("simplex", "capped", "bias", "weighted"))
 GROWTH = tuple(Workload("bias", 10**k) for k in (5, 6, 7))
 LARGE_BOXES = tuple(replace(workload, n=10 * MILLION) for workload in BOXES)
-LETTERS = Workload("chains", 100)
-TABLE_GROWTH: Mapping[str, Sequence[int]] = {"n": (100, 300, 1000), "labels": (5, 10, 20, 40), "length": (8, 16, 32)}
 SMALL_BOXES = tuple(replace(workload, n=100_000) for workload in BOXES)
 SMALL_GROWTH = tuple(Workload("bias", 10**k) for k in (3, 4, 5))
-SMALL_TABLES: Mapping[str, Sequence[int]] = {"n": (20, 60), "labels": (3, 6)}
-SECTIONS = ("boxes", "solve", "growth", "tables", "table-growth")
+SECTIONS = ("boxes", "solve", "growth")
 START = functools.partial(launch, __file__)
 
 
@@ -144,20 +140,13 @@ def measure(workload: Workload, solver: str, limit: float) -> Iterator[dict[str,
     if solver == CLARABEL:
         import convexstruct.models  # noqa: F401  imported before time and memory are measured
     begin = time.perf_counter()
-    problem: Any = workload.chains() if workload.kind == "chains" else workload.box()
+    problem = workload.box()
     yield {"before": memory(), "build_seconds": time.perf_counter() - begin}
     if solver == CLARABEL:
-        name = "tables" if workload.kind == "chains" else "box"
-        yield from by_clarabel(f"projection.{name}", problem, workload.tol, limit, compiled=True)
-    elif workload.kind == "chains":
-        from convexstruct import solvers
-
-        known = {ASCENT: solvers.MarginalAscent, BLOCKS: solvers.BlockAscent}
-        yield from watched(problem, known[solver](), workload.tol, limit)
+        yield from by_clarabel("projection.box", problem, workload.tol, limit, compiled=True)
+        yield {"peak": memory()}
     else:
         yield from (_solve(problem) if solver == SOLVE else _search(problem, solver))
-        return
-    yield {"peak": memory()}
 
 
 def _search(problem: BoxProjection, solver: Any) -> Iterator[dict[str, Any]]:
@@ -289,14 +278,6 @@ def run_box_growth(session: Session, workloads: Sequence[Workload], console: Con
     console.print(table)
 
 
-def run_tables(session: Session, workload: Workload, console: Console) -> None:
-    """Chains by accelerated ascent, by blocks (Algorithm 3), and by Clarabel."""
-    runs = {solver: session("tables", workload, solver) for solver in (ASCENT, BLOCKS, CLARABEL)}
-    table = gap_table("Seconds to a certified gap (times the ascent's)")
-    gap_rows(table, list(runs.values()))
-    console.print(table)
-
-
 def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> int:
     chosen = options("Speed and memory of projections, as ratios.", SECTIONS, BUDGET, QUICK_BUDGET, arguments)
     wanted = chosen.only or SECTIONS
@@ -308,12 +289,6 @@ def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> 
             run_solve(session, SMALL_BOXES if chosen.quick else LARGE_BOXES, console)
         if "growth" in wanted:
             run_box_growth(session, SMALL_GROWTH if chosen.quick else GROWTH, console)
-        if "tables" in wanted:
-            run_tables(session, replace(LETTERS, n=20) if chosen.quick else LETTERS, console)
-        if "table-growth" in wanted:
-            start = Workload("chains", 20, labels=5) if chosen.quick else Workload("chains", 300, labels=10)
-            title, growth = f"Growth of the ascent from {start.name}", SMALL_TABLES if chosen.quick else TABLE_GROWTH
-            run_growth(session, console, title, start, growth, ASCENT, (1e-3, 1e-6), "table-growth")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Workload `regularized_risk`: the fast default, the solvers of paper 2, liblinear and Clarabel in one run.
+"""Workload `regularized_risk`: the fast default, liblinear and Clarabel in one run.
 
     python benchmarks/regularized_risk.py [--quick] [--only NAME ...] [--seconds LIMIT] [--json FILE]
 
@@ -19,7 +19,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
@@ -48,7 +48,7 @@ from benchmarks.measure import (
     options,
     watched,
 )
-from benchmarks.tables import gap_rows, gap_table, growth_rows, new_table, shown
+from benchmarks.tables import gap_table, new_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -56,20 +56,11 @@ if TYPE_CHECKING:
     from convexstruct.families.regularized_risk import RegularizedRisk
 
 FAST, LIBLINEAR, OWN, CLARABEL = "fast default", "liblinear", "liblinear, tol=1e-3", "Clarabel"
-#: The solvers of paper 2's section 5, by the names they have there.
-PEERS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "qp-bmrm": ("QpBMRM", {}),
-    "ls-bmrm": ("LsBMRM", {}),
-    "pragam": ("Pragam", {}),
-    "pragam, L known": ("Pragam", {"lipschitz": None}),
-    "pegasos-n": ("PegasosN", {}),
-    "pegasos-1": ("Pegasos1", {}),
-}
 #: Seconds given to each.
 LIMITS = {FAST: 20.0, LIBLINEAR: 30.0, OWN: 30.0, CLARABEL: 120.0}
-PEER_LIMIT = 10.0
 #: When each stops. C is 1 (liblinear's default and ours), 10, 100, and the one of best accuracy on validation rows.
-RULES = dict.fromkeys((FAST, *PEERS), CERTIFIED) | {
+RULES = {
+    FAST: CERTIFIED,
     OWN: "stops by its own rule, at tol=1e-3 (LinearSVC's default is 1e-4), and counts as that far",
     LIBLINEAR: "stopped after 1, 2, 5, ... iterations; its fastest run within a gap of our certified bound counts",
     CLARABEL: INTERIOR,
@@ -80,7 +71,7 @@ QUICK_LIMIT, QUICK_BUDGET = 4.0, 55.0
 LIBLINEAR_RATIO, CLARABEL_RATIO = 4.0, 25.0
 #: On sparse sets: ours to 1e-3 over liblinear's to 1e-3, and seconds to 1e-6.
 SPARSE_RATIO, SPARSE_SECONDS = 5.0, 2.0
-SECTIONS = ("liblinear", "sparse", "classes", "wide", "clarabel", "peers", "losses", "growth")
+SECTIONS = ("liblinear", "sparse", "classes", "wide", "clarabel")
 
 
 #: Sets that are not generated: their sizes are their own.
@@ -159,6 +150,7 @@ DENSE, REAL, SPARSE = Workload(), Workload("a9a", 32_561, 123), Workload("sparse
 STRENGTHS = (1.0, 10.0, 100.0)
 AGAINST_LIBLINEAR = [replace(work, C=C) for work in (DENSE, REAL) for C in STRENGTHS]
 AT_DEFAULT = (DENSE, REAL)
+#: What the ablations solve too.
 LOSSES = [replace(DENSE, loss=loss) for loss in ("bias", "multiclass", "multilabel", "ordinal")]
 #: Crammer and Singer's loss with many classes.
 CLASSES = replace(DENSE, d=50, loss="multiclass", classes=50)
@@ -166,12 +158,6 @@ CLASSES = replace(DENSE, d=50, loss="multiclass", classes=50)
 DIGITS = [Workload(data, 1797, 64, loss="multiclass", classes=10) for data in ("digits", "scaled-digits")]
 #: More features than examples, 320 MB; and many short rows.
 WIDE = (replace(DENSE, n=2000, d=20_000), Workload("sparse", 200_000, 50_000, words=20))
-GROWTH: Mapping[str, Sequence[Workload]] = {
-    "rows, dense": [replace(DENSE, n=n) for n in (1000, 3000, 10_000, 30_000, 100_000)],
-    "features, dense": [replace(DENSE, d=d) for d in (50, 100, 200, 400, 800)],
-    "rows, sparse": [replace(SPARSE, n=n) for n in (5000, 10_000, 20_000, 40_000, 80_000)],
-}
-SIZES = {"rows, dense": "n", "features, dense": "d", "rows, sparse": "n"}
 START = functools.partial(launch, __file__)
 
 
@@ -193,7 +179,7 @@ def measure(workload: Workload, solver: str, limit: float) -> Iterator[dict[str,
         yield from (
             by_clarabel("regularized_risk.primal", problem, workload.tol, limit, compiled=True)
             if solver == CLARABEL
-            else _own(problem, solver, workload.tol, limit)
+            else _own(problem, workload.tol, limit)
         )
     yield {"peak": memory()}
 
@@ -211,26 +197,15 @@ def warm_up(solver: str) -> None:
     else:
         from convexstruct.core.driver import solve
 
-        solve(small.build(), _solver(solver), 1e-6 if solver == FAST else 1e-2, time_limit=5.0)
+        solve(small.build(), None, 1e-6, time_limit=5.0)
 
 
-def _solver(name: str) -> Any:
-    from convexstruct import solvers
-
-    if name == FAST:
-        return None
-    kind, options = PEERS[name]
-    return getattr(solvers, kind)(**options)
-
-
-def _own(problem: RegularizedRisk, solver: str, tol: float, limit: float) -> Iterator[dict[str, Any]]:
-    from convexstruct.core.certificates import certify
+def _own(problem: RegularizedRisk, tol: float, limit: float) -> Iterator[dict[str, Any]]:
+    """The fast default; then the reference for liblinear, a bound ten times finer than asked for."""
     from convexstruct.core.driver import solve
 
-    yield from watched(problem, _solver(solver), tol, limit)
-    if solver == FAST:  # the reference for liblinear: a bound ten times finer than asked for
-        solution = solve(problem, None, 0.1 * tol, time_limit=limit)
-        yield {"value": certify(problem, solution.point, solution.dual_point).lower_bound}
+    yield from watched(problem, None, tol, limit)
+    yield {"value": solve(problem, None, 0.1 * tol, time_limit=limit).lower_bound}
 
 
 # -- in the parent -----------------------------------------------------------------------------------------------------
@@ -350,39 +325,12 @@ def run_clarabel(session: Session, workloads: Sequence[Workload], console: Conso
         console.print(line)
 
 
-def run_peers(session: Session, workload: Workload, console: Console) -> None:
-    """The solvers that paper 2 compares, each timed to the gap that its own bounds certify."""
-    table = gap_table("Solvers of paper 2: seconds to a certified gap (times the fast default's)")
-    fast = session("peers", workload, FAST)
-    gap_rows(table, (fast, *(session("peers", workload, name, PEER_LIMIT) for name in PEERS)))
-    console.print(table)
-
-
-def run_losses(session: Session, workloads: Sequence[Workload], console: Console) -> None:
-    """The fast default on the other losses."""
-    table = new_table("Other losses, fast default", "workload", *(f"{gap:.0e}" for gap in GAPS), "rounds", "peak MiB")
-    for workload in workloads:
-        run = session("losses", workload, FAST)
-        times = [run.trouble or shown(run, gap) for gap in GAPS]
-        table.add_row(workload.name, *times, str(run.rounds), cell(run.peak, ".0f"))
-    console.print(table)
-
-
-def run_growth(session: Session, growth: Mapping[str, Sequence[Workload]], console: Console) -> None:
-    """The fast default where one size grows and the others are fixed."""
-    table = new_table("Growth of the fast default", "what grows", "to", "1e-03", "1e-06", "peak MiB")
-    for what, workloads in growth.items():
-        runs = [session("growth", workload, FAST) for workload in workloads]
-        growth_rows(table, what, [float(getattr(work, SIZES[what])) for work in workloads], runs, (1e-3, 1e-6))
-    console.print(table)
-
-
 def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> int:
     said = "Speed and memory of the regularized_risk solvers, as ratios."
     chosen = options(said, SECTIONS, BUDGET, QUICK_BUDGET, arguments)
     wanted = chosen.only or SECTIONS
     about = ("cvxpy", "clarabel")
-    with opened(chosen, launcher, LIMITS, QUICK_LIMIT, about, PEER_LIMIT, rules=RULES) as (session, console):
+    with opened(chosen, launcher, LIMITS, QUICK_LIMIT, about, rules=RULES) as (session, console):
         real = is_here("a9a", session)
 
         def fitting(workloads: Sequence[Workload]) -> list[Workload]:
@@ -408,12 +356,6 @@ def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> 
                 run_sooner(session, "wide", fitting(WIDE), console)
         if "clarabel" in wanted:
             run_clarabel(session, fitting(AT_DEFAULT), console)
-        if "peers" in wanted:
-            run_peers(session, fitting([DENSE])[0], console)
-        if "losses" in wanted:
-            run_losses(session, fitting(LOSSES), console)
-        if "growth" in wanted:
-            run_growth(session, {what: fitting(works) for what, works in GROWTH.items()}, console)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Workload `structured_svm`: the fast default beside Clarabel on the marginal QP and dlib's one-slack solver; growth.
+"""Workload `structured_svm`: the fast default beside Clarabel on the marginal QP and dlib's one-slack solver; text.
 
     python benchmarks/structured_svm.py [--quick] [--only NAME ...] [--seconds LIMIT] [--json FILE]
 
@@ -15,7 +15,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,7 +42,7 @@ from benchmarks.measure import (
     options,
     watched,
 )
-from benchmarks.tables import gap_rows, gap_table, new_table, run_growth, shown
+from benchmarks.tables import gap_rows, gap_table, new_table, shown
 
 # NumPy and the package are imported where they are needed: see `benchmarks.measure`.
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ TEXT_TIMES, TEXT_MEMORY, TEXT_F1, TEXT_LEAST = ((1e-2, 1.0), (1e-3, 5.0)), 1536.
 class Workload:
     """Chains drawn from planted weights: how many, how long, labels, features; beta/2 |w|^2 + C sum_i H_i.
 
-    ocr : the letters of Taskar's set in their place (all ten folds), where the set is here. text : so many sentences of
-    CoNLL-2000 in their place, with windows of words and tags that occur four times, and with ``C`` an example.
+    text : so many sentences of CoNLL-2000 in their place, with windows of words and tags that occur four times, and
+    with ``C`` an example.
     """
 
     chains: int = 200
@@ -84,15 +84,14 @@ class Workload:
     labels: int = 8
     features: int = 30
     beta: float = 1.0
-    ocr: bool = False
     text: int = 0
     C: float = 1.0
     tol: float = 1e-6
 
     @property
     def name(self) -> str:
-        if self.ocr or self.text:
-            return f"conll2000-{self.text}-C-{self.C:g}" if self.text else "ocr-whole"
+        if self.text:
+            return f"conll2000-{self.text}-C-{self.C:g}"
         return f"chains-{self.chains}x{self.length}-{self.labels}-labels" + (
             "" if self.beta == 1 else f"-{self.beta:g}"
         )
@@ -101,32 +100,16 @@ class Workload:
         from convexstruct import datasets
         from convexstruct.families.structured_svm import StructuredSVM
 
-        if self.ocr:
-            data = datasets.ocr_letters().chains()
-        else:
-            data = datasets.random_chains(self.chains, self.length, self.labels, self.features, seed=0)
+        data = datasets.random_chains(self.chains, self.length, self.labels, self.features, seed=0)
         return StructuredSVM.read(data.node_features, data.labels_each, data.n_labels, beta=self.beta)
 
 
 #: Against Clarabel; against dlib (C = 0.1 for each example, which is beta = 10 with C = 1).
 WHOLE = Workload()
 AGAINST_DLIB = Workload(chains=300, length=10, beta=10.0)
-#: What grows, from where; and the large ones to 1e-3.
-LARGE = (
-    Workload(chains=10_000, tol=1e-3),
-    Workload(labels=100, tol=1e-3),
-    Workload(ocr=True, beta=50.0, tol=1e-3),
-)
-GROWTH: Mapping[str, Sequence[int]] = {
-    "chains": (100, 300, 1000, 3000),
-    "length": (5, 10, 20, 50, 100),
-    "labels": (4, 8, 16, 32, 64),
-    "features": (10, 30, 100, 300),
-}
-QUICK_GROWTH: Mapping[str, Sequence[int]] = {"chains": (20, 50, 100), "labels": (4, 8)}
 QUICK_LIMIT, QUICK_BUDGET = 5.0, 55.0
 TEXT, QUICK_TEXT = Workload(text=8936, tol=1e-3), Workload(text=100, tol=1e-1)
-SECTIONS = ("clarabel", "dlib", "large", "growth", "text")
+SECTIONS = ("clarabel", "dlib", "text")
 START = functools.partial(launch, __file__)
 
 
@@ -175,10 +158,36 @@ def _to_target(problem: StructuredSVM, target: float, limit: float) -> Iterator[
 
 def _dlib(problem: StructuredSVM) -> Iterator[dict[str, Any]]:
     """dlib's one-slack cutting planes, to its own stopping rule."""
-    from benchmarks.peers import dlib
+    import dlib
+    import numpy as np
+
+    features = problem.features
+
+    def rows(labels: Any) -> list[Any]:
+        return [dlib.vector(row) for row in features.joint_each(labels).toarray().tolist()]
+
+    class Separation:
+        """What dlib asks: the loss-augmented argmax of one example at a w, for all examples at once here."""
+
+        C = problem.n_examples * float(problem.ceiling[0]) / problem.lam
+        num_samples, num_dimensions = problem.n_examples, problem.dimension
+        be_verbose = False
+
+        def __init__(self) -> None:
+            self.truth, self.at = rows(features.truth), b""
+
+        def get_truth_joint_feature_vector(self, i: int) -> Any:
+            return self.truth[i]
+
+        def separation_oracle(self, i: int, current: Any) -> tuple[float, Any]:
+            w = np.array(current)
+            if w.tobytes() != self.at:
+                labels = problem.most_violated(w).labels
+                self.at, self.loss, self.joint = w.tobytes(), problem.loss.of(labels), rows(labels)
+            return float(self.loss[i]), self.joint[i]
 
     begin = time.perf_counter()
-    w = dlib(problem)
+    w = np.array(dlib.solve_structural_svm_problem(Separation()))
     seconds = time.perf_counter() - begin
     yield {"value": problem.primal({"w": w}), "seconds": seconds, "status": "STOPPED"}
 
@@ -294,16 +303,6 @@ def run_dlib(session: Session, workload: Workload, console: Console) -> None:
     console.print(f"{cell(ratio, '.3g')} times faster; {judged(words, reached)}")
 
 
-def run_large(session: Session, workloads: Sequence[Workload], console: Console) -> None:
-    """Time and memory of the fast default where much is large."""
-    table = new_table("Large ones, fast default", "workload", "1e-02", "1e-03", "final gap", "peak MiB", "before")
-    for workload in workloads:
-        run = session("large", workload, FAST, max(60.0, session.limit(FAST)) if workload.ocr else None)
-        cells = [run.trouble or shown(run, gap) for gap in GAPS[:2]]
-        table.add_row(workload.name, *cells, cell(run.gap, ".1e"), cell(run.peak, ".0f"), cell(run.before, ".0f"))
-    console.print(table)
-
-
 def run_text(session: Session, workload: Workload, console: Console) -> None:
     """Chunking by the fast default, with C = 1 and with the C that is best on held-out sentences, and by CRFsuite, each
     by its own rule: seconds, memory, F1."""
@@ -349,12 +348,6 @@ def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> 
             run_clarabel(session, replace(WHOLE, chains=20) if chosen.quick else WHOLE, console)
         if "dlib" in wanted:
             run_dlib(session, replace(AGAINST_DLIB, chains=50) if chosen.quick else AGAINST_DLIB, console)
-        if "large" in wanted:
-            large = [] if chosen.quick else [work for work in LARGE if not work.ocr or is_here("ocr_letters", session)]
-            run_large(session, large, console)
-        if "growth" in wanted:
-            title, growth = "Growth of the fast default", QUICK_GROWTH if chosen.quick else GROWTH
-            run_growth(session, console, title, WHOLE, growth, FAST, (1e-3, 1e-6))
         if "text" in wanted and is_here("conll2000", session) and session.has("pycrfsuite", CRFSUITE):
             run_text(session, QUICK_TEXT if chosen.quick else TEXT, console)
     return 0

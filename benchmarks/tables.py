@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from benchmarks.measure import GAPS, Run, Session, cell
+from benchmarks.measure import GAPS, Run, cell
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
 #: Columns that hold words; the others hold numbers.
@@ -43,12 +41,12 @@ def gap_table(title: str, *more: str) -> Table:
     return new_table(title, *head)
 
 
-def gap_rows(table: Table, runs: Sequence[Run], *more: str, ratios: bool = True) -> None:
+def gap_rows(table: Table, runs: Sequence[Run], *more: str) -> None:
     """A row for each of the runs of a workload: seconds to each gap, of all but the first as multiples of its seconds
     too; ``more`` : what the first row says in further columns, an empty cell in the others."""
     for run in runs:
         first = run is runs[0]
-        cells = [run.trouble or shown(run, gap, None if first or not ratios else runs[0]) for gap in GAPS]
+        cells = [run.trouble or shown(run, gap, None if first else runs[0]) for gap in GAPS]
         tail = [cell(run.gap, ".1e"), cell(run.peak, ".0f"), cell(run.before, ".0f")]
         said = more if first else [""] * len(more)
         table.add_row(run.workload.name if first else "", run.solver, *cells, *said, *tail)
@@ -73,22 +71,3 @@ def growth_rows(table: Table, what: str, sizes: Sequence[float], runs: Sequence[
     powers = [cell(slope(sizes, [run.to(gap) for run in runs]), ".2f") for gap in gaps]
     table.add_row("  fitted power", "", *powers, "")
     table.add_section()
-
-
-def run_growth(
-    session: Session,
-    console: Console,
-    title: str,
-    start: Any,
-    growth: Mapping[str, Sequence[int]],
-    solver: str,
-    gaps: Sequence[float],
-    section: str = "growth",
-) -> None:
-    """A solver on the workload ``start`` where one of its sizes grows and the others stay."""
-    table = new_table(title, "what grows", "to", *(f"{gap:.0e}" for gap in gaps), "peak MiB")
-    for what, sizes in growth.items():
-        changes: list[dict[str, Any]] = [{what: size} for size in sizes]
-        runs = [session(section, replace(start, **one), solver) for one in changes]
-        growth_rows(table, what, sizes, runs, gaps)
-    console.print(table)

@@ -1,5 +1,5 @@
-"""Workload `unsupervised_margin`: the fast default beside ADMM, Clarabel and SCS on the reduced SDP; reduction; growth;
-small random problems beside Clarabel.
+"""Workload `unsupervised_margin`: the fast default beside ADMM, Clarabel and SCS on the reduced SDP; growth; small
+random problems beside Clarabel.
 
     python benchmarks/unsupervised_margin.py [--quick] [--only NAME ...] [--seconds LIMIT] [--json FILE]
 
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 
     from convexstruct.families.unsupervised_margin import UnsupervisedMargin
 
-FAST, ADMM, CLARABEL, SCS, FULL = "fast default", "ADMM", "Clarabel", "SCS", "full form, Clarabel"
-LIMITS = {FAST: 150.0, ADMM: 60.0, CLARABEL: 240.0, SCS: 60.0, FULL: 120.0}
+FAST, ADMM, CLARABEL, SCS = "fast default", "ADMM", "Clarabel", "SCS"
+LIMITS = {FAST: 150.0, ADMM: 60.0, CLARABEL: 240.0, SCS: 60.0}
 BUDGET, QUICK_BUDGET, QUICK_LIMIT = 900.0, 50.0, 10.0
 #: How many times faster than either reference the fast default is wanted to be.
 GOALS = {CLARABEL: 40.0, SCS: 2.0}
@@ -67,7 +67,7 @@ BETA, SCALED = 0.01, 0.5
 
 #: When each stops.
 RULES = dict.fromkeys((FAST, ADMM), CERTIFIED) | {
-    **dict.fromkeys((CLARABEL, FULL), INTERIOR),
+    CLARABEL: INTERIOR,
     SCS: f"stops at residuals and gap of {SCS_ACCURACY:g}; its answer is repaired, and certified at the end",
 }
 
@@ -159,12 +159,12 @@ def drawn(number: int) -> UnsupervisedMargin:
     return read(balance(least_pair_balance(n, read(1.0).feasible.siblings, kappa)))
 
 
-#: The rows of the paper's synthetic sets; what is solved in full too; what grows.
+#: The rows of the paper's synthetic sets; fewer, with --quick; what grows.
 PAPER, SMALL = Workload(10, 8), Workload(3, 6)
 LARGER = (PAPER, Workload(10, 16), Workload(20, 20))
 LABELS = (Workload(10, 8, 3),)
 SMALL_RANDOM = Draws(300)
-SECTIONS = ("references", "reduction", "growth", "small")
+SECTIONS = ("references", "growth", "small")
 START = functools.partial(launch, __file__)
 
 
@@ -224,8 +224,7 @@ def _reference(problem: UnsupervisedMargin, solver: str, limit: float) -> Iterat
     from convexstruct.core.certificates import certify
     from convexstruct.models import FORMULATIONS
 
-    form = "unsupervised_margin.full" if solver == FULL else "unsupervised_margin.reduced"
-    formulation = FORMULATIONS[form].builder(replace(problem, beta=SCALED))
+    formulation = FORMULATIONS["unsupervised_margin.reduced"].builder(replace(problem, beta=SCALED))
     inner, name = formulation.problem, "SCS" if solver == SCS else "CLARABEL"
     begin = time.perf_counter()
     inner.get_problem_data(name)  # compiled, and cached
@@ -289,21 +288,6 @@ def run_references(session: Session, workload: Workload, console: Console) -> No
     console.print(table)
 
 
-def run_reduction(session: Session, workload: Workload, console: Console) -> None:
-    """The same solver on the full form and on the reduced one."""
-    table = new_table(
-        f"What the reduction alone gives, {workload.name}", "solver", "seconds", "gap", "times", "peak MiB"
-    )
-    reduced, full = (session("reduction", workload, solver) for solver in (CLARABEL, FULL))
-    for run in (reduced, full):
-        ratio = run.seconds / reduced.seconds
-        late = "> " if run.status == "TIME_LIMIT" else ""
-        table.add_row(
-            run.solver, cell(run.seconds, ".2f"), cell(run.gap, ".1e"), late + cell(ratio, ".1f"), cell(run.peak, ".0f")
-        )
-    console.print(table)
-
-
 def run_growth(session: Session, workloads: Sequence[Workload], more: Sequence[Workload], console: Console) -> None:
     table = new_table(
         f"Growth: seconds of the {FAST}", "what grows", "size", *(f"{g:.0e}" for g in GAPS[:3]), "peak MiB"
@@ -343,8 +327,6 @@ def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> 
     with opened(chosen, launcher, LIMITS, QUICK_LIMIT, ("cvxpy", "clarabel", "scs"), rules=RULES) as (session, console):
         if "references" in wanted:
             run_references(session, SMALL if quick else PAPER, console)
-        if "reduction" in wanted:
-            run_reduction(session, Workload(2, 4) if quick else SMALL, console)
         if "growth" in wanted:
             larger = (Workload(3, 4), Workload(3, 8)) if quick else LARGER
             run_growth(session, larger, (Workload(3, 4, 3),) if quick else LABELS, console)

@@ -77,13 +77,6 @@ def test_a_benchmark_over_its_limit_is_ended(folder: Path) -> None:
     assert json.loads(rows.read_text())["toy"]["ended"] == "ended after 0.2 s"
 
 
-@pytest.mark.parametrize("given", [["--limit", "0"], ["--only", "unknown"], ["--quick", "--markdown"]])
-def test_bad_arguments_end_with_status_two(given: list[str], folder: Path) -> None:
-    with pytest.raises(SystemExit) as ended:
-        every.main(given, folder)
-    assert ended.value.code == 2
-
-
 def test_the_table_in_the_documentation_is_that_of_the_rows_kept() -> None:
     rows = json.loads(every.ROWS.read_text(encoding="utf-8"))
     assert every.TABLE.read_text(encoding="utf-8") == every.markdown(rows, list(every.benchmarks())) + "\n"

@@ -1,7 +1,6 @@
 """`benchmarks/defaults.py`: tiny problems end to end, what takes part, and the verdicts."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -93,9 +92,3 @@ def test_a_process_that_failed_is_named_in_its_row() -> None:
     row = defaults.row([ran("default", 1.0), failed], "HIGH")
     assert defaults.line(row).endswith("reached |")
     assert row["all"]["Clarabel"] == {"trouble": "MemoryError"}
-
-
-def test_bad_arguments_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    with pytest.raises(SystemExit):
-        defaults.main(["--limit", "0"])
-    assert "want positive numbers" in capsys.readouterr().err

@@ -1,7 +1,7 @@
 """Whether every solver keeps its limit: ties everywhere, one example as large as a data set, an oracle that sleeps.
 
 Time is that of this process, so that no load of the machine changes what happens; what sleeps moves it forward. The
-sweep with larger data, limits and the cases of all families is ``python benchmarks/limits.py --every --cases``.
+sweep with larger data, limits and the cases of all families is ``python benchmarks/limits.py --cases``.
 """
 
 from __future__ import annotations
