@@ -22,6 +22,7 @@ from convexstruct.core.certificates import Certificate, certify
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Solution, Status
 from convexstruct.core.trace import Trace
+from convexstruct.entities import EntityReport, entities_of, entity_f1, entity_report
 from convexstruct.families.energy_network import ConvexEnergyNetwork, EnergyInference, UnrolledEnergyNetwork
 from convexstruct.families.gaussian_process import GaussianProcessSequences
 from convexstruct.families.generative_margin import GenerativeMargin
@@ -55,6 +56,7 @@ __all__ = [
     "ConditionalRandomField",
     "ConvexEnergyNetwork",
     "EnergyInference",
+    "EntityReport",
     "GaussianProcessSequences",
     "GenerativeMargin",
     "HiddenField",
@@ -73,6 +75,9 @@ __all__ = [
     "certify",
     "check",
     "datasets",
+    "entities_of",
+    "entity_f1",
+    "entity_report",
     "estimators",
     "experiments",
     "factors_of_features",
