@@ -3,17 +3,20 @@ each sentence."""
 
 from __future__ import annotations
 
+import gzip
 import os
+import zlib
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from convexstruct.validation.arguments import path_of, refuse, sentence, sequence, text_of, whole
 
 
 class TaggedSentences(NamedTuple):
-    """X : for each sentence a list of feature dicts, one a token. y : for each sentence a list of labels."""
+    """X : for each sentence a list of tokens, feature dicts or (for `conll2000`) tuples of the word and its part of
+    speech. y : for each sentence a list of labels."""
 
-    X: list[list[dict[str, str]]]
+    X: list[list[Any]]
     y: list[list[str]]
 
 
@@ -29,7 +32,7 @@ def read_conll(
 
     Parameters
     ----------
-    path : the file.
+    path : the file; with a name that ends with ".gz", as gzip packs it.
     columns : the names of its columns, the keys of the feature dicts; by default "0", "1", ...
     label : the column of the labels, which is no feature: its number, from 0, or from the end where negative; or its
         name in ``columns``.
@@ -40,12 +43,13 @@ def read_conll(
     Raises
     ------
     ValueError
-        If an argument is malformed, a line has another number of columns than the first, the file is not UTF-8, or
-        there is no token.
+        If an argument is malformed, a line has another number of columns than the first, the file is not UTF-8 or not
+        packed as its name says, or there is no token.
     FileNotFoundError
         If there is no such file.
     """
     named = path_of("path", path)
+    packed = str(named).endswith(".gz")
     names = None
     if columns is not None:
         given = sequence("columns", columns, "a list of the columns' names", least=1)
@@ -56,10 +60,12 @@ def read_conll(
         if text is not None and not text_of(name, text):
             refuse(name, text, "a text of at least one character, or None")
     try:
-        with open(named, encoding="utf-8-sig") as file:
+        with gzip.open(named, "rt", encoding="utf-8-sig") if packed else open(named, encoding="utf-8-sig") as file:
             lines = file.read().splitlines()
     except UnicodeDecodeError:
         raise sentence(f"path: {named} is no text in UTF-8") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise sentence(f"path: {named} is no whole gzip file, wanted one since its name ends with .gz") from None
     except IsADirectoryError:
         raise sentence(f"path: {named} is a folder, wanted a file") from None
     X: list[list[dict[str, str]]] = [[]]

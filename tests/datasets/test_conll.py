@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from pathlib import Path
 from typing import Any
@@ -66,3 +67,16 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         cs.datasets.read_conll(tmp_path / "none.txt")
     with pytest.raises(ValueError, match="is a folder"):
         cs.datasets.read_conll(tmp_path)
+
+
+def test_a_packed_file_is_read_and_a_broken_one_refused(tmp_path: Path) -> None:
+    text = "the DET\ndog NOUN\n\nAnn NAME\n"
+    (tmp_path / "plain.txt").write_text(text)
+    with gzip.open(tmp_path / "packed.txt.gz", "wt", encoding="utf-8") as file:
+        file.write(text)
+    assert cs.datasets.read_conll(tmp_path / "packed.txt.gz") == cs.datasets.read_conll(tmp_path / "plain.txt")
+    (tmp_path / "short.gz").write_bytes((tmp_path / "packed.txt.gz").read_bytes()[:-9])
+    (tmp_path / "plain.gz").write_text(text)
+    for name in ("short.gz", "plain.gz"):
+        with pytest.raises(ValueError, match="is no whole gzip file, wanted one"):
+            cs.datasets.read_conll(tmp_path / name)

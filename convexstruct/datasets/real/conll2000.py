@@ -8,14 +8,15 @@ alone, and four chunk tags in the training part alone, so the tags are stated he
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple, overload
 
 import numpy as np
 
 from convexstruct.arrays import Index, Labels
+from convexstruct.datasets.conll import TaggedSentences
 from convexstruct.datasets.real.sources import read_part
 from convexstruct.graphs import starts
-from convexstruct.validation.arguments import sentence, text_of, whole
+from convexstruct.validation.arguments import flag, sentence, text_of, whole
 
 KINDS = ("ADJP", "ADVP", "CONJP", "INTJ", "LST", "NP", "PP", "PRT", "SBAR", "UCP", "VP")
 #: The 23 chunk tags; a label's number is its place here.
@@ -87,12 +88,30 @@ def parse(text: str) -> Sentences:
     return Sentences(tokens, starts([length for length in lengths if length]))
 
 
-def conll2000(part: str = "train") -> Sentences:
+@overload
+def conll2000(part: str = ..., *, return_X_y: Literal[False] = ...) -> Sentences: ...
+
+
+@overload
+def conll2000(part: str = ..., *, return_X_y: Literal[True]) -> TaggedSentences: ...
+
+
+def conll2000(part: str = "train", *, return_X_y: bool = False) -> Sentences | TaggedSentences:
     """The 8,936 training sentences (211,727 tokens) or the 2,012 test sentences (47,377 tokens).
+
+    With ``return_X_y``, lists of (word, part of speech) and lists of chunk tags, as
+    ``ChainTagger(features="words").fit(X, y)`` takes them.
 
     Raises
     ------
     ValueError
-        If ``part`` is neither "train" nor "test", or the set is not here (see `convexstruct.datasets.real.sources`).
+        If ``part`` is neither "train" nor "test", ``return_X_y`` is no boolean, or the set is not here (see
+        `convexstruct.datasets.real.sources`).
     """
-    return parse(read_part("conll2000", part))
+    tagged = flag("return_X_y", return_X_y)
+    found = parse(read_part("conll2000", part))
+    if not tagged:
+        return found
+    each = [found.sentence(i) for i in range(found.n_sentences)]
+    X = [[(token.word, token.tag) for token in tokens] for tokens in each]
+    return TaggedSentences(X, [[token.chunk for token in tokens] for tokens in each])

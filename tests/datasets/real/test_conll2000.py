@@ -9,6 +9,7 @@ import pytest
 
 from convexstruct.datasets import conll2000
 from convexstruct.datasets.real.conll2000 import CHUNKS, Token, parse
+from convexstruct.entities import entities_of
 
 TEXT = """Confidence NN B-NP
 in IN B-PP
@@ -62,3 +63,7 @@ def test_the_real_sentences_have_the_published_counts(present: Callable[[str], N
         assert (counts > 0).sum() == n_tags
         first = sentences.labels[sentences.sentence_start[:-1]]
         assert not [CHUNKS[label] for label in np.unique(first) if CHUNKS[label].startswith("I-")]
+        X, y = conll2000(part, return_X_y=True)
+        assert [len(tokens) for tokens in X] == [len(tags) for tags in y] == np.diff(sentences.sentence_start).tolist()
+        assert (X[0][0], y[0][0]) == (sentences.tokens[0][:2], sentences.tokens[0].chunk)
+        assert sum(entity.kind == "NP" for tags in y for entity in entities_of(tags, "IOB2")) == n_noun_phrases
