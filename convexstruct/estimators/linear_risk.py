@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -45,6 +46,8 @@ class LinearRisk(ClassifierMixin, Trained):  # type: ignore[misc]  # scikit-lear
         "multiclass" for more. The levels of "ordinal" are the values of y in order.
     C : weight of the losses, above 0.
     cost : (K, K) cost[true, other] of "multiclass", in the order of ``classes_``; None: 1 off the diagonal.
+    class_weight : None, a mapping from classes to weights (1 where it has none), or "balanced", n / (K examples of the
+        class); an example's omega_i is multiplied by that of its class. Not for "multilabel".
     fit_intercept : whether there are offsets: the free, unpenalised b of "binary"; for "multiclass" and "multilabel"
         the weights of one more feature that is always 1, which are penalised. "ordinal" always has free thresholds.
     solver, tol, max_iterations, time_limit, progress, warm_start : as in `ChainTagger`.
@@ -66,6 +69,7 @@ class LinearRisk(ClassifierMixin, Trained):  # type: ignore[misc]  # scikit-lear
     loss: str = "auto"
     C: float = 1.0
     cost: Any = field(default=None, kw_only=True)
+    class_weight: Any = field(default=None, kw_only=True)
     fit_intercept: bool = field(default=True, kw_only=True)
 
     classes_: NDArray[Any] = field(init=False)
@@ -123,8 +127,12 @@ class LinearRisk(ClassifierMixin, Trained):  # type: ignore[misc]  # scikit-lear
         omega = read_weights(sample_weight, X.shape[0])
         kept = omega > 0
         X, y, omega = X[kept], y[kept], omega[kept]
+        if several and self.class_weight is not None:
+            raise ValueError("class_weight is given, wanted None with the loss 'multilabel'")
+        if self.class_weight is not None:
+            omega = omega * compute_sample_weight(self.class_weight, y)
         lam = 1.0 / (C * float(omega.sum()))
-        weights = None if sample_weight is None else omega
+        weights = None if sample_weight is None and self.class_weight is None else omega
         if several:
             self._check_cost("multilabel")
             table = y.toarray() if sp.issparse(y) else np.asarray(y)
@@ -159,7 +167,13 @@ class LinearRisk(ClassifierMixin, Trained):  # type: ignore[misc]  # scikit-lear
         return self.kind_ in LOSSES[1:] and shapes == ((rows, self.n_features_in_), (offsets,))
 
     def decision_function(self, X: Any) -> Tensor:
-        """Scores <w_k, x> + b_k: (n,) for "binary", else (n, K); (n, K - 1) for "ordinal", above each threshold or not.
+        """Scores of the classes, (n, K), the largest of which is predicted; of two classes that of the second less that
+        of the first, (n,), which is predicted where above 0. These are the shapes that scikit-learn's calibration and
+        metrics expect.
+
+        The score of class k is <w_k, x> + b_k; for "binary" there is one alone; for "ordinal" it is the distance of
+        <w, x> to the nearer of the class's two thresholds, negative outside. Each label of "multilabel" has a score of
+        its own, (n, K), also of two, and is predicted where that is above 0.
 
         Raises
         ------
@@ -169,6 +183,13 @@ class LinearRisk(ClassifierMixin, Trained):  # type: ignore[misc]  # scikit-lear
         check_is_fitted(self)
         X = validate_data(self, _checked("X", X), accept_sparse="csr", dtype=np.float64, reset=False)
         scores = np.asarray(safe_sparse_dot(X, self.coef_.T, dense_output=True)) + self.intercept_
+        if self.kind_ == "ordinal":
+            above = -np.sort(-scores, axis=1)  # the lowest threshold first
+            open_end = np.full((len(scores), 1), np.inf)
+            inside = np.minimum(np.hstack((open_end, above)), np.hstack((-above, open_end)))
+            return inside if inside.shape[1] > 2 else above[:, 0]
+        if self.kind_ == "multiclass" and len(self.classes_) == 2:
+            return np.asarray(scores[:, 1] - scores[:, 0])
         return scores[:, 0] if self.kind_ == "binary" else scores
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -177,10 +198,8 @@ class LinearRisk(ClassifierMixin, Trained):  # type: ignore[misc]  # scikit-lear
         scores = self.decision_function(X)
         if self.kind_ == "multilabel":
             return (scores > 0).astype(np.int64)
-        if self.kind_ == "multiclass":
-            return np.asarray(self.classes_[scores.argmax(axis=1)])
-        above = (scores > 0).astype(np.intp)
-        return np.asarray(self.classes_[above if self.kind_ == "binary" else above.sum(axis=1)])
+        at = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(np.intp)
+        return np.asarray(self.classes_[at])
 
 
 def _checked(name: str, value: Any) -> Any:

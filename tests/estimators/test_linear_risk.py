@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 from sklearn.exceptions import SkipTestWarning
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -139,3 +141,35 @@ def test_a_damaged_sparse_matrix_is_refused_at_every_door(how: str) -> None:
             call(damaged(how))
     with pytest.raises(ValueError, match="y is no valid sparse matrix"):
         LinearRisk("multilabel").fit(X, damaged(how, TABLE))
+
+
+def test_calibration_reads_ordinal_and_two_class_scores() -> None:
+    """scikit-learn expects (n,) scores of two classes and (n, K) of more, the largest of which is predicted."""
+    rng = np.random.default_rng(1)
+    wide = rng.normal(size=(300, 3))
+    levels = np.digitize(wide @ [1.0, -1.0, 0.5] + 0.3 * rng.normal(size=300), [-0.5, 0.5])
+    for kind, y in (("ordinal", levels), ("ordinal", levels > 0), ("multiclass", levels > 0)):
+        model = LinearRisk(kind).fit(wide, y)
+        scores = model.decision_function(wide)
+        several = len(model.classes_) > 2
+        assert scores.shape == ((300, 3) if several else (300,))
+        at = scores.argmax(axis=1) if several else (scores > 0).astype(int)
+        np.testing.assert_array_equal(model.predict(wide), model.classes_[at])
+        calibrated = CalibratedClassifierCV(LinearRisk(kind, tol="LOW"), cv=3).fit(wide, y)
+        assert calibrated.score(wide, y) > model.score(wide, y) - 0.05 > 0.8
+        if not several:
+            assert roc_auc_score(y, scores) > 0.9
+
+
+def test_class_weights_are_weights_of_examples() -> None:
+    weights = {"low": 3.0, "top": 0.5}
+    for given, each in (
+        (weights, np.array([weights.get(name, 1.0) for name in NAMES])),
+        ("balanced", 30 / (3 * np.array([(name == NAMES).sum() for name in NAMES]))),
+    ):
+        weighted = LinearRisk(class_weight=given).fit(X, NAMES)
+        np.testing.assert_array_equal(weighted.coef_, LinearRisk().fit(X, NAMES, each).coef_)
+        both = LinearRisk(class_weight=given).fit(X, NAMES, OMEGA)
+        np.testing.assert_array_equal(both.coef_, LinearRisk().fit(X, NAMES, each * OMEGA).coef_)
+    with pytest.raises(ValueError, match="class_weight is given, wanted None with the loss 'multilabel'"):
+        LinearRisk(class_weight="balanced").fit(X, TABLE)
