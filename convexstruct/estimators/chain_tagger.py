@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from convexstruct.estimators.examples import Examples, read_labels, read_sequences
+from convexstruct.estimators.examples import Examples, feature_function, read_labels, read_sequences
 from convexstruct.estimators.tagger import Tagger
 
 
@@ -31,17 +31,24 @@ class ChainTagger(Tagger):
     C : weight of the losses, above 0; None, with likelihood alone, is no L2 penalty.
     cost : E_i of the margin losses: "hamming" (wrong positions), "zero_one", or a matrix (S, S) cost[true, predicted]
         in the order of ``classes_``.
+    class_weight : of the margin losses that are sums over positions: None, a mapping from labels to weights (1 where it
+        has none), or "balanced", positions / (S positions of the label); the cost of a position is multiplied by the
+        weight of its true label.
     l1 : weight of |w|_1, with likelihood alone.
+    features : what X holds. None: features. "words": sentences, that is lists of words or of tuples (word, part of
+        speech, ..), whose features `word_features` computes; or a function that does so for one sequence, and returns
+        as many feature dicts or lists of names. A file keeps "words", but no function: give it again.
     vectorizer : a DictVectorizer or FeatureHasher for feature dicts, of which a copy is fitted; None: DictVectorizer().
     solver : one of ``convexstruct.solvers``; None: the best known for the problem.
     tol, max_iterations, time_limit (seconds), progress : as in `convexstruct.solve`. Where a limit stops the run, `fit`
         warns (ConvergenceWarning) and keeps the best point, with its certificate.
     warm_start : whether `fit` starts at the weights of the fit before, which had the same features and labels.
 
-    X is a list of sequences: lists of feature dicts, or tables (n_i, F), dense or sparse. There is no bias but the
-    features that you give. y is a list of lists or arrays of labels, strings or whole numbers. With likelihood a label
-    may be None (not known) or a set (one of these); the objective is then not convex, and `fit` ends at a stationary
-    point. A sequence may have one position, or none: then it has no part in the objective, and its prediction is empty.
+    X is a list of sequences: lists of feature dicts or of lists of names (features that are 1), or tables (n_i, F),
+    dense or sparse. There is no bias but the features that you give. y is a list of lists or arrays of labels, strings
+    or whole numbers. With likelihood a label may be None (not known) or a set (one of these); the objective is then not
+    convex, and `fit` ends at a stationary point. A sequence may have one position, or none: then it has no part in the
+    objective, and its prediction is empty.
 
     Attributes
     ----------
@@ -49,8 +56,10 @@ class ChainTagger(Tagger):
     n_features_in_ : F. solution_, certificate_ : of the problem, the optimum certified; a file does not keep them.
     """
 
-    def _read(self, X: Any) -> Examples:
-        return read_sequences(X)
+    features: Any = field(default=None, kw_only=True)
+
+    def _read(self, X: Any, least: int) -> Examples:
+        return read_sequences(X, feature_function(self.features), least)
 
     def _read_labels(self, y: Any, examples: Examples) -> list[Any]:
         return read_labels(y, examples.lengths)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,12 +16,16 @@ from sklearn.base import clone
 from sklearn.feature_extraction import DictVectorizer, FeatureHasher
 
 from convexstruct.arrays import Flags, Index, Labels, Matrix, Vector
+from convexstruct.estimators.words import word_features
 from convexstruct.graphs import starts
-from convexstruct.validation.arguments import described, refuse, sentence, sequence
+from convexstruct.losses import cost_matrix
+from convexstruct.validation.arguments import choice, described, listed, refuse, sentence, sequence
 from convexstruct.validation.arrays import real
 from convexstruct.validation.sparse import matrix
 
 SEQUENCES = "a list of one sequence an example, each a list of feature dicts or a table (positions, features)"
+#: Computes the features of the positions of one sequence: dicts, or lists of names.
+Features = Callable[[Any], Sequence[Any]]
 #: The kinds of labels that may stand together, by the types that they have.
 KINDS: tuple[tuple[type, ...], ...] = ((str,), (bool, np.bool_), (int, np.integer))
 
@@ -55,23 +60,36 @@ class Examples:
 
     def split(self, flat: Any) -> list[Any]:
         """An array with one row a position, as one array an example."""
-        return np.split(flat, starts(self.lengths)[1:-1])
+        return np.split(flat, starts(self.lengths)[1:-1]) if len(self.lengths) else []
 
 
-def read_sequences(X: Any) -> Examples:
-    """Sequences of feature dicts, or tables (positions, features), dense or sparse; a sequence may be empty. ValueError
-    if X is no list of sequences, mixes dicts and tables, or a table has another width or holds NaN."""
-    given = sequence("X", X, SEQUENCES, least=1)
+def feature_function(features: Any) -> Features | None:
+    """What the parameter ``features`` says: None, "words" or a function. ValueError if it is nothing of these."""
+    if features is None:
+        return None
+    function: Features = features if callable(features) else word_features
+    if not callable(features):
+        choice("features", features, ("words",))
+    return function
+
+
+def read_sequences(X: Any, features: Features | None = None, least: int = 0) -> Examples:
+    """Sequences of feature dicts or of lists of names, or tables (positions, features), dense or sparse; a sequence may
+    be empty. ``features``, where given, makes them of each entry of X first. ValueError if X is no list of at least
+    ``least`` sequences, mixes dicts and tables, or a table has another width or holds NaN."""
+    given = sequence("X", X, SEQUENCES if features is None else "a list of one sequence an example", least=least)
     dicts: list[Any] = []
     tables: list[Any] = []
     lengths = []
     for i, one in enumerate(given):
         name = f"X[{i}]"
+        if features is not None:
+            one = _made(name, one, features)
         is_table = sp.issparse(one) or (isinstance(one, np.ndarray) and one.ndim == 2)
         items = [] if is_table else sequence(name, one, "a list of feature dicts or a table (positions, features)")
         if is_table and one.shape[0] == 0:
             lengths.append(0)
-        elif is_table or (items and not isinstance(items[0], Mapping)):
+        elif is_table or _is_row_of_numbers(items):
             width = int(tables[0].shape[1]) if tables else "features"
             tables.append(matrix(name, one, "positions", width, why="one row a position"))
             lengths.append(tables[-1].shape[0])
@@ -88,11 +106,39 @@ def stacked(tables: Sequence[Any]) -> Any:
     return sp.vstack(tables, format="csr") if any(map(sp.issparse, tables)) else np.concatenate(tables)
 
 
+def _made(name: str, one: Any, features: Features) -> Any:
+    """What a function of features makes of one sequence, as many entries as there are positions."""
+    length = len(sequence(name, one, "a list of the positions of a sequence"))
+    try:
+        made = features(one)
+    except ValueError as error:
+        raise sentence(f"{name}: {error}") from None
+    return sequence(f"features({name})", made, "the features of each position", length=length)
+
+
+def _is_row_of_numbers(items: list[Any]) -> bool:
+    """Whether a sequence is a table given as lists: neither dicts nor lists of names, nor words."""
+    first = next((item for item in items if not isinstance(item, list) or item), None)
+    if isinstance(first, list):
+        return not isinstance(first[0], str)
+    return not (first is None or isinstance(first, (Mapping, str)) or _is_word_with_columns(first))
+
+
+def _is_word_with_columns(item: Any) -> bool:
+    return isinstance(item, tuple) and bool(item) and isinstance(item[0], str)
+
+
 def _dicts(name: str, items: list[Any]) -> list[Any]:
+    """Feature dicts as they are, a list of names as a dict in which each is 1."""
+    found = []
     for t, item in enumerate(items):
+        if isinstance(item, list) and all(isinstance(each, str) for each in item):
+            item = dict.fromkeys(item, 1.0)
         if not isinstance(item, Mapping):
-            refuse(f"{name}[{t}]", item, "a feature dict, as at the first position")
-    return items
+            hint = "; features='words' reads words" if isinstance(item, str) or _is_word_with_columns(item) else ""
+            refuse(f"{name}[{t}]", item, f"a feature dict or a list of names of features{hint}")
+        found.append(item)
+    return found
 
 
 # -- vectorising -------------------------------------------------------------------------------------------------------
@@ -215,6 +261,31 @@ def coded(labels: list[Any], classes: NDArray[Any]) -> tuple[Labels, Flags | Non
             places = [number[label] for label in labels[at] if label in number]
             allowed[at, places] = True
     return codes, allowed
+
+
+def weighted_cost(cost: Any, class_weight: Any, labels: list[Any], classes: NDArray[Any]) -> Any:
+    """The loss ``cost`` of labellings with the cost of each wrong position times the weight of its true class.
+
+    ValueError if ``class_weight`` is no mapping from classes to positive weights, "balanced" or None, or is given where
+    the loss is no sum over positions.
+    """
+    if class_weight is None:
+        return cost
+    if isinstance(cost, str) and cost == "zero_one":
+        raise ValueError("class_weight is given, wanted None with cost='zero_one': that is no sum over positions")
+    names = classes.tolist()
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        counts = Counter(labels)
+        weights = [len(labels) / (len(names) * counts[name]) for name in names]
+    elif isinstance(class_weight, Mapping):
+        strange = next((name for name in class_weight if name not in names), None)
+        if strange is not None:
+            raise sentence(f"class_weight has {described(strange)}, wanted labels of y: {listed(names)}")
+        weights = [class_weight.get(name, 1.0) for name in names]
+    else:
+        refuse("class_weight", class_weight, "None, 'balanced' or a mapping from labels to weights")
+    with called_cost():
+        return cost_matrix(cost, len(names)) * real("class_weight", weights, (len(names),), least=0)[:, None]
 
 
 def read_weights(sample_weight: ArrayLike | None, n: int) -> Vector:

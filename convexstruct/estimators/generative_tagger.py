@@ -119,7 +119,7 @@ class GenerativeTagger(Trained):
     def _training(self, X: Any, y: Any, weights: Any) -> tuple[GenerativeMargin, NDArray[Any], NDArray[Any]]:
         choice("loss", self.loss, ("likelihood", "margin"))
         eta = number("C", self.C, above=0)
-        examples = _read(X)
+        examples = _read(X, 1)
         labels, omega = read_labels(y, examples.lengths), read_weights(weights, len(examples.lengths))
         kept = (examples.lengths > 0) & (omega > 0)
         if not kept.any():
@@ -160,7 +160,7 @@ class GenerativeTagger(Trained):
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy of positions, as `ChainTagger.score`."""
         check_is_fitted(self)
-        examples = _read(X)
+        examples = _read(X, 1)
         labels, omega = read_labels(y, examples.lengths), read_weights(sample_weight, len(examples.lengths))
         codes = np.searchsorted(self.classes_, np.concatenate(self.predict(X)))
         return accuracy(labels, codes, np.repeat(omega, examples.lengths), self.classes_)
@@ -170,7 +170,7 @@ class GenerativeTagger(Trained):
 
         Its features are the symbols and a last one, that a position is the first of its sequence."""
         check_is_fitted(self)
-        examples, m = _read(X), len(self.symbols_)
+        examples, m = _read(X, 0), len(self.symbols_)
         lengths = examples.lengths[examples.lengths > 0]
         theta = np.concatenate(
             (np.column_stack((self.log_emission_, self.log_initial_)).ravel(), self.log_transition_.ravel())
@@ -188,8 +188,8 @@ class GenerativeTagger(Trained):
         return examples, chains, theta[: chains.dimension]
 
 
-def _read(X: Any) -> Examples:
-    """Sequences of symbols, one after the other."""
-    given = sequence("X", X, SEQUENCES, least=1)
+def _read(X: Any, least: int) -> Examples:
+    """At least ``least`` sequences of symbols, one after the other."""
+    given = sequence("X", X, SEQUENCES, least=least)
     parts = [sequence(f"X[{i}]", one, "a list of symbols") for i, one in enumerate(given)]
     return Examples([symbol for part in parts for symbol in part], np.array(list(map(len, parts)), dtype=np.intp))

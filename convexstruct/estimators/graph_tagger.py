@@ -29,7 +29,8 @@ class GraphTagger(Tagger):
 
     Parameters
     ----------
-    loss, C, cost, l1, vectorizer, solver, tol, max_iterations, time_limit, progress, warm_start : as in `ChainTagger`.
+    loss, C, cost, class_weight, l1, vectorizer, solver, tol, max_iterations, time_limit, progress, warm_start : as in
+        `ChainTagger`.
     associative : whether the network is associative (margin losses; edge features at least 0).
     inference : of the margin losses: "exact" (trees and narrow junction trees), "minimum_cut" (exact: associative, two
         labels), "expansion" (approximate: associative), "relaxed" (over the local polytope).
@@ -57,8 +58,8 @@ class GraphTagger(Tagger):
         flag("associative", self.associative)
         super()._check()
 
-    def _read(self, X: Any) -> Examples:
-        given = sequence("X", X, "a list of one networkx graph an example", least=1)
+    def _read(self, X: Any, least: int) -> Examples:
+        given = sequence("X", X, "a list of one networkx graph an example", least=least)
         rows: list[Any] = []
         nodes, edges, values = [], [], []
         for i, graph in enumerate(given):

@@ -107,8 +107,10 @@ def _plain_params(estimator: Any) -> dict[str, Any]:
         plain = value.gap if isinstance(value, Profile) else value
         plain = plain.tolist() if isinstance(plain, (np.ndarray, np.generic)) else plain
         try:
-            json.dumps(plain)
+            kept = json.loads(json.dumps(plain))
         except (TypeError, ValueError):
+            continue
+        if isinstance(plain, dict) and kept != plain:  # JSON has no keys but strings
             continue
         found[name] = plain
     return found

@@ -27,12 +27,14 @@ from convexstruct.estimators.examples import (
     fitted_vectorizer,
     read_weights,
     vectorised,
+    weighted_cost,
 )
 from convexstruct.estimators.saving import Saved
+from convexstruct.estimators.strongest import Strongest, strongest
 from convexstruct.families.log_linear import ConditionalRandomField, HiddenField
 from convexstruct.families.structured_svm import StructuredSVM
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
-from convexstruct.validation.arguments import choice, flag, number
+from convexstruct.validation.arguments import choice, flag, number, whole
 
 LOSSES = ("margin", "slack", "likelihood")
 #: The states of a run about which `fit` warns. On a problem that is not convex, STALLED is how a run should end.
@@ -106,6 +108,7 @@ class Tagger(Trained):
     loss: str = "margin"
     C: float | None = 1.0
     cost: Any = field(default="hamming", kw_only=True)
+    class_weight: Any = field(default=None, kw_only=True)
     l1: float = field(default=0.0, kw_only=True)
     vectorizer: Any = field(default=None, kw_only=True)
 
@@ -120,7 +123,8 @@ class Tagger(Trained):
         tags.target_tags.required = True
         return tags
 
-    def _read(self, X: Any) -> Examples:
+    def _read(self, X: Any, least: int) -> Examples:
+        """The examples of X, at least ``least``."""
         raise NotImplementedError
 
     def _read_labels(self, y: Any, examples: Examples) -> list[Any]:
@@ -170,7 +174,7 @@ class Tagger(Trained):
 
     def _training(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> Training:
         self._check()
-        examples = self._read(X)
+        examples = self._read(X, 1)
         labels, omega = self._read_labels(y, examples), read_weights(sample_weight, len(examples.lengths))
         kept = (examples.lengths > 0) & (omega > 0)
         if not kept.any():
@@ -185,14 +189,21 @@ class Tagger(Trained):
             raise ValueError("y has an empty set at a position, wanted at least one label, or None")
         vectorizer = fitted_vectorizer(self.vectorizer, examples.rows)
         rows = vectorised(vectorizer, examples.rows)
-        return Training(self._problem(examples, rows, codes, len(classes), omega[kept], allowed), classes, vectorizer)
+        cost = weighted_cost(self.cost, self.class_weight, labels, classes)
+        problem = self._problem(examples, rows, codes, len(classes), omega[kept], allowed, cost)
+        return Training(problem, classes, vectorizer)
 
     def _check(self) -> None:
         """The parameters that the family does not check."""
         loss = choice("loss", self.loss, LOSSES)
         if loss == "likelihood":
-            unused = {"associative": (self.associative, False), "inference": (self.inference, "exact")}
-            for name, (value, default) in {**unused, "cost": (self.cost, "hamming")}.items():
+            unused: dict[str, tuple[Any, Any]] = {
+                "associative": (self.associative, False),
+                "inference": (self.inference, "exact"),
+                "cost": (self.cost, "hamming"),
+                "class_weight": (self.class_weight, None),
+            }
+            for name, (value, default) in unused.items():
                 if not isinstance(value, type(default)) or value != default:
                     raise ValueError(f"{name} is not {default!r}, wanted that with loss='likelihood'")
             if self.C is not None:
@@ -212,6 +223,7 @@ class Tagger(Trained):
         size: int,
         weights: Vector | None = None,
         allowed: Any = None,
+        cost: Any = "hamming",
     ) -> Problem:
         graphs: dict[str, Any] = {"edges": examples.edges, "edge_features": examples.edge_features, "weights": weights}
         graphs["C"] = self.C
@@ -222,7 +234,7 @@ class Tagger(Trained):
             return ConditionalRandomField.read(rows, labels, size, l1=self.l1, **graphs)
         graphs |= {"associative": self.associative, "inference": self.inference}
         if weights is not None:  # the loss of labellings plays no part in prediction
-            graphs |= {"loss": self.cost, "scaling": self.loss}
+            graphs |= {"loss": cost, "scaling": self.loss}
         with called_cost():
             return StructuredSVM.read(rows, labels, size, **graphs)
 
@@ -252,6 +264,22 @@ class Tagger(Trained):
         size = len(self.classes_)
         edge = (size,) if self.associative is True else (size, size)
         return self.coef_.shape == (size, self.n_features_in_) and self.edge_coef_.shape[1:] == edge
+
+    def strongest(self, most: int = 10) -> Strongest:
+        """What was learnt: for each label its ``most`` features of the largest weights in size, and the ``most`` such
+        pairs of labels at the ends of an edge; print it, plot it, or take its records.
+
+        Raises
+        ------
+        ValueError
+            If ``most`` is no positive whole number. NotFittedError (a ValueError) before `fit`.
+        """
+        check_is_fitted(self)
+        if hasattr(self.vectorizer_, "get_feature_names_out"):
+            names = self.vectorizer_.get_feature_names_out().tolist()
+        else:  # tables and hashed features have no names
+            names = [f"column {at}" for at in range(self.n_features_in_)]
+        return strongest(self.classes_, names, self.coef_, self.edge_coef_, whole("most", most, least=1))
 
     # -- prediction ----------------------------------------------------------------------------------------------------
 
@@ -308,7 +336,7 @@ class Tagger(Trained):
         are none."""
         check_is_fitted(self)
         self._check()
-        examples = self._read(X)
+        examples = self._read(X, 0)
         kept = examples.some(examples.lengths > 0)
         if not len(kept.lengths):
             return examples, None, None
