@@ -95,7 +95,7 @@ def _boundary(self: restricted_master._Newton) -> tuple[restricted_master._State
 POOL_QP = (
     Mechanism("Mehrotra's corrector", patches={f"{restricted_master.__name__}:_Newton.corrected": _boundary}),
     Mechanism("system in the columns (gram)", patches={f"{pools.__name__}:LabellingPools.columns": _by_parameters}),
-    *numbers(restricted_master, LEAST_STEP=(0.0, 0.3), NEAR=(0.0, 3e-4, 3e-3, 1.0)),
+    *numbers(restricted_master, SPREAD=(0.01, 0.5, 1.0)),
     *numbers(pools, DENSE_SHARE=(2.0,)),
 )
 #: An option stands in place of SWITCHES, and of SAMPLED and SAMPLES.

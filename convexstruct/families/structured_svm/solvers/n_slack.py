@@ -141,6 +141,7 @@ class _Run:
         tolerance = max(exact, inner * (self.primal - self.bound) if inner > 0 and np.isfinite(self.primal) else 0.0)
         solved = solve_pools(columns, problem.ceiling, problem.lam, self.w, tolerance, problem.features.nonnegative)
         self.w, self.alpha, self.bound = problem.project(solved.w), solved.alpha, solved.bound
+        self.pools.alpha = solved.alpha
         margin = columns.b - columns.a @ self.w
         self.xi = np.maximum.reduceat(margin, np.searchsorted(columns.owner, np.arange(problem.n_examples)))
         self.solved, self.exact = self.solved + 1, tolerance <= exact

@@ -146,7 +146,7 @@ class Cuts:
         self.gram = np.block([[self.gram, across[:, None]], [across[None], np.array([[a @ a]])]])
         self.a, self.b = np.vstack((self.a, a)), np.append(self.b, share @ lost)
         self.labels.append(labels.astype(self.labels[0].dtype))
-        self.age = np.append(self.age, 0)
+        self.beta, self.age = np.append(self.beta, 0.0), np.append(self.age, 0)
         before = self.bound
         self._solve(size)
         self.age = np.where(self.beta > ROUNDING * self.total, 0, self.age + 1)
@@ -160,7 +160,7 @@ class Cuts:
     def _solve(self, size: float) -> None:
         problem, (m, d) = self.problem, self.a.shape
         small = m < d and not problem.features.associative
-        columns = PoolColumns(self.a, self.b, np.zeros(m, dtype=np.intp), self.gram if small else None)
+        columns = PoolColumns(self.a, self.b, np.zeros(m, dtype=np.intp), self.gram if small else None, self.beta)
         tolerance = EXACT_GAP * magnitude(problem, size)
         nonnegative = problem.features.nonnegative
         solved = solve_pools(columns, np.array([self.total]), problem.lam, self.w, tolerance, nonnegative)

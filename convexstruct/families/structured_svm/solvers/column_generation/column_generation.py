@@ -238,7 +238,7 @@ def finish(
         gap = best - max(bound, 0.0)
         tolerance = INNER_SHARE * gap
         solved = solve_pools(pools.columns(), problem.ceiling, problem.lam, w, tolerance, problem.features.nonnegative)
-        w = problem.project(solved.w)
+        w, pools.alpha = problem.project(solved.w), solved.alpha
         found = problem.most_violated(w)
         calls += 1
         witness = pools.witness(solved.alpha)

@@ -32,7 +32,7 @@ class LabellingPools:
         self._keys: set[tuple[int, bytes]] = set()
         self._labels: list[Labels] = []
         self.a = sp.csr_array((0, problem.dimension))
-        self.b = np.zeros(0)
+        self.b, self.alpha = np.zeros(0), np.zeros(0)
         self.owner = np.zeros(0, dtype=np.intp)
         self.add(features.truth)
 
@@ -54,6 +54,7 @@ class LabellingPools:
         examples = np.array(new, dtype=np.intp)
         self.b = np.concatenate((self.b, problem.loss.of(labels)[examples]))
         self.owner = np.concatenate((self.owner, examples))
+        self.alpha = np.append(self.alpha, np.zeros(len(new)))
         return len(new)
 
     def adopt(self, witness: Point) -> None:
@@ -73,7 +74,7 @@ class LabellingPools:
             parts.append(sp.csr_array(rows.multiply(self.b[low : low + ROWS, None])) if slack else rows)
         order = np.argsort(self.owner, kind="stable")
         self.a, self.b, self.owner = sp.csr_array(sp.vstack(parts))[order], self.b[order], self.owner[order]
-        self._labels = [self._labels[j] for j in order]
+        self.alpha, self._labels = self.alpha[order], [self._labels[j] for j in order]
         m, d = self.a.shape
         dense = self.a.nnz > DENSE_SHARE * m * d
         a = self.a.toarray() if dense else self.a
@@ -84,7 +85,7 @@ class LabellingPools:
                 deadline.check()
                 product = a[low : low + ROWS] @ a.T
                 gram[low : low + ROWS] = product.toarray() if sp.issparse(product) else product
-        return PoolColumns(a, self.b, self.owner, gram)
+        return PoolColumns(a, self.b, self.owner, gram, self.alpha if self.alpha.any() else None)
 
     def witness(self, alpha: Vector) -> Point:
         """The dual witness of multipliers alpha (M,) of the columns: a mixture of labellings."""

@@ -32,10 +32,9 @@ EXACT_GAP = 1e-3 * HIGH.gap
 PATIENCE = 20
 #: A step goes this share of the way to the boundary: nearer to it Mehrotra's directions can cycle.
 STEP_SHARE = 0.9
-#: The first state has slacks of at least `NEAR` times the mean xi_i. Where its Newton step is shorter than
-#: `LEAST_STEP`, it is too near to the boundary, and one with ten times that is tried, up to the mean itself.
-#: Without it some problems stall, and others take twice the Newton steps.
-NEAR, LEAST_STEP = 1e-3, 0.1
+#: The first state has this share of the multipliers that its slacks alone would give, and the rest of those of the
+#: earlier optimum: at 1, without the earlier multipliers, rounds take two to four times the Newton steps.
+SPREAD = 0.1
 #: The most weights for which the system of size d is tried where the Gram matrix has failed: a second a step.
 WIDEST = 2000
 
@@ -45,13 +44,15 @@ class PoolColumns:
     """The columns of all pools, grouped by owner; the first of each pool is the truth.
 
     a : (M, d), array or CSR. b : (M,). owner : (M,) non-decreasing, every owner 0 .. N - 1 occurs. gram : (M, M), a a',
-    or None where the system of size d is the smaller one.
+    or None where the system of size d is the smaller one. alpha : (M,) the multipliers of an earlier optimum, 0 of new
+    columns, to start from; or None.
     """
 
     a: Any
     b: Vector
     owner: Index
     gram: Matrix | None = None
+    alpha: Vector | None = None
 
 
 @dataclass(frozen=True)
@@ -206,9 +207,7 @@ def _solved(
     start = np.searchsorted(owner, np.arange(len(ceiling))).astype(np.intp)
     bounded = np.flatnonzero(np.zeros(len(w), dtype=bool) if nonnegative is None else nonnegative)
     best = PoolSolution(w, np.zeros(len(b)), np.inf, -np.inf, 0)
-    mean = float(np.maximum.reduceat(b - a @ _positive(w, bounded), start).mean())
-    slack, moved = max(NEAR * mean, _least(columns)), False
-    at = _near(columns, ceiling, w, start, bounded, slack)
+    at = _near(columns, ceiling, lam, w, start, bounded)
     since, least = 0, np.inf
     while since <= PATIENCE:
         deadline.check()
@@ -231,26 +230,27 @@ def _solved(
         if best.primal - best.bound <= tolerance or not complement > 0:  # products and their mean may underflow
             break
         by, size = _Newton(columns, ceiling, lam, start, bounded, at).corrected()
-        moved = moved or size >= LEAST_STEP or slack >= mean
-        if moved:
-            at = _State(*(getattr(at, f.name) + size * getattr(by, f.name) for f in fields(_State)))
-        else:
-            slack *= 10.0
-            at = _near(columns, ceiling, w, start, bounded, slack)
+        at = _State(*(getattr(at, f.name) + size * getattr(by, f.name) for f in fields(_State)))
     return best
 
 
-def _near(columns: PoolColumns, ceiling: Vector, w: Vector, start: Index, bounded: Index, slack: float) -> _State:
-    """An interior state at w: slacks of at least ``slack``, multipliers proportional to 1 / s_j."""
-    w = _positive(w, bounded)
+def _near(columns: PoolColumns, ceiling: Vector, lam: float, w: Vector, start: Index, bounded: Index) -> _State:
+    """An interior state at w: slacks of at least the gap of w and the earlier multipliers, an example; multipliers
+    proportional to 1 / s_j, mixed with the earlier ones."""
+    w, known = _positive(w, bounded), columns.alpha
     margin = columns.b - columns.a @ w
-    s = (np.maximum.reduceat(margin, start) + slack)[columns.owner] - margin
+    top = np.maximum.reduceat(margin, start)
+    gap = 0.5 * lam * float(w @ w) + float(ceiling @ top)
+    if known is not None:
+        psi = np.asarray(columns.a.T @ known)
+        psi[bounded] = np.maximum(psi[bounded], 0.0)
+        gap -= float(columns.b @ known) - 0.5 / lam * float(psi @ psi)
+    least = 1e-6 * (1.0 + float(np.abs(columns.b).max(initial=0.0)))
+    s = (top + max(gap / float(ceiling.sum()), least))[columns.owner] - margin
     alpha = (1.0 / s) * (ceiling / np.add.reduceat(1.0 / s, start))[columns.owner]
+    if known is not None:
+        alpha = SPREAD * alpha + (1.0 - SPREAD) * known * (ceiling / np.add.reduceat(known, start))[columns.owner]
     return _State(w, s[start] + margin[start], s, alpha, float(alpha @ s) / len(s) / w[bounded])
-
-
-def _least(columns: PoolColumns) -> float:
-    return 1e-6 * (1.0 + float(np.abs(columns.b).max(initial=0.0)))
 
 
 def _positive(w: Vector, bounded: Index) -> Vector:

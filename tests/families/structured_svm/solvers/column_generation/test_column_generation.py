@@ -55,6 +55,25 @@ def test_pools_are_solved_as_exactly_as_a_small_gap_needs() -> None:
     assert solve(problem, ColumnGeneration(), tol=1e-9).status is Status.OPTIMAL
 
 
+def test_the_multipliers_of_the_round_before_halve_newtons_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`SPREAD` of the restricted_master."""
+    data = random_chains(5, 5, 4, 30, seed=0)
+    problem = StructuredSVM.read(data.node_features, data.labels_each, 4, C=1.0)
+    solved, steps = restricted_master.solve_pools, {restricted_master.SPREAD: 0, 1.0: 0}
+
+    def counted(*given: Any) -> restricted_master.PoolSolution:
+        found = solved(*given)
+        steps[restricted_master.SPREAD] += found.steps
+        return found
+
+    monkeypatch.setattr(column_generation, "solve_pools", counted)
+    for spread in tuple(steps):
+        monkeypatch.setattr(restricted_master, "SPREAD", spread)
+        assert solve(problem).status is Status.OPTIMAL
+    warm, cold = steps.values()
+    assert 2 * warm <= cold, steps
+
+
 @pytest.mark.parametrize("seed", range(32))
 def test_it_reaches_the_optimum_of_every_kind_of_problem(seed: int) -> None:
     problem = random_problem(seed)
