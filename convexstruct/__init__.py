@@ -39,6 +39,8 @@ from convexstruct.families.regularized_risk import RegularizedRisk
 from convexstruct.families.structured_svm import StructuredSVM
 from convexstruct.families.unsupervised_margin import UnsupervisedMargin
 from convexstruct.features.graphs.factors import factors_of_features, read_factors, tabular_factors
+from convexstruct.graphs import image_graph
+from convexstruct.inference.best_labelling import Labelling, best_labelling
 from convexstruct.tolerances import HIGH, LOW, MID, Profile
 from convexstruct.validation.arguments import no_attribute
 
@@ -61,6 +63,7 @@ __all__ = [
     "GenerativeMargin",
     "HiddenField",
     "HiddenMarkov",
+    "Labelling",
     "MarginalProjection",
     "MarkovRandomField",
     "Profile",
@@ -72,6 +75,7 @@ __all__ = [
     "Trace",
     "UnrolledEnergyNetwork",
     "UnsupervisedMargin",
+    "best_labelling",
     "certify",
     "check",
     "datasets",
@@ -81,6 +85,7 @@ __all__ = [
     "estimators",
     "experiments",
     "factors_of_features",
+    "image_graph",
     "models",
     "plots",
     "read_factors",

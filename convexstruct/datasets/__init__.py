@@ -3,7 +3,8 @@
 Generated: `ring`, `hidden_markov`, `hadamard`, `dense_margins`, `sparse_margins`, `random_chains`, `random_trees`,
 `random_graphs`, `noisy_images`. Real, read from the data root and checked: `protein`, `connect4`, `a9a`, `ocr_letters`,
 `scene`, `snakes`, `conll2000`; `available` says which are here, `fetch` downloads those with a published address.
-Of one's own: `read_conll` reads a file of labelled sentences in columns.
+Of one's own: `read_conll` reads a file of labelled sentences in columns; `read_uai` and `write_uai` the UAI format of
+graphical models.
 """
 
 from functools import partial
@@ -24,6 +25,7 @@ from convexstruct.datasets.real.protein import Proteins, protein
 from convexstruct.datasets.real.scene import Scenes, scene
 from convexstruct.datasets.real.snakes import Snakes, snakes
 from convexstruct.datasets.real.sources import SOURCES, available, data_root, fetch
+from convexstruct.datasets.uai import ScoredFactors, read_uai, write_uai
 from convexstruct.validation.arguments import no_attribute
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "Proteins",
     "Ring",
     "Scenes",
+    "ScoredFactors",
     "Sentences",
     "Snakes",
     "TaggedSentences",
@@ -63,10 +66,12 @@ __all__ = [
     "random_graphs",
     "random_trees",
     "read_conll",
+    "read_uai",
     "ring",
     "scene",
     "snakes",
     "sparse_margins",
+    "write_uai",
 ]
 
 if not TYPE_CHECKING:  # a type checker knows the names
