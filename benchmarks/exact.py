@@ -2,7 +2,7 @@
 
     python benchmarks/exact.py [--only FAMILY ...] [--trials 20000] [--seed 0]
 
-Three files beside this one have a row for each kind of problem: a function that draws a small problem with data of
+The files beside this one have a row for each kind of problem: a function that draws a small problem with data of
 scales from 1e-300 to 1e300, points and dual points, and knows the truth in rational (`fractions`) or 60-digit
 (`mpmath`) numbers. This script asks the problem for its bounds there and counts, for each family: trials, bounds on
 the wrong side (the goal is none), bounds that are infinite (correct, but they claim nothing), the share of problems
@@ -199,9 +199,9 @@ Row = Callable[[np.random.Generator, bool], Instance | None]
 
 def rows(family: str) -> tuple[Row, ...]:
     """The rows of the problems of a family."""
-    from benchmarks import exact_labellings, exact_models, exact_polytopes
+    from benchmarks import exact_energy, exact_labellings, exact_models, exact_polytopes
 
-    every = exact_labellings.ROWS | exact_models.ROWS | exact_polytopes.ROWS
+    every = exact_energy.ROWS | exact_labellings.ROWS | exact_models.ROWS | exact_polytopes.ROWS
     return tuple(row for problem in registry.families()[family].problems for row in every.get(problem, ()))
 
 

@@ -50,7 +50,7 @@ def test_a_warning_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_family_with_a_certificate_has_a_row() -> None:
-    assert {*families()} == {*registry.families()} - {"energy_network"}
+    assert {*families()} == {*registry.families()}
 
 
 @pytest.mark.parametrize("family", families())

@@ -138,7 +138,7 @@ def _minimise(energy: Energy, scores: Matrix, y: Matrix) -> None:
         rest = rest[~(gaps <= ENOUGH * size[rest])]
         if not len(rest) or not np.isfinite(gaps).all():
             return
-        y[rest] = _step(energy, scores[rest], y[rest])
+        y[rest] = _step(energy, scores[rest], y[rest], ENOUGH * size[rest])
 
 
 def _swept(h: Matrix, g: Matrix, y: Matrix) -> Matrix:
@@ -152,8 +152,13 @@ def _swept(h: Matrix, g: Matrix, y: Matrix) -> Matrix:
     return y
 
 
-def _step(energy: Energy, scores: Matrix, y: Matrix) -> Matrix:
-    """One projected Newton step for each row."""
+def _step(energy: Energy, scores: Matrix, y: Matrix, rounding: Vector) -> Matrix:
+    """One projected Newton step for each row. rounding : what E of a row may be wrong by; (n,).
+
+    A step will do where E falls as Armijo asks, or does not rise beyond its rounding while the gap falls: near the
+    minimum of a nearly singular Q a gap of 1e-10 is a fall of 1e-20. Of one that will not, the first shorter one ends
+    at the first face, since directions that Q hardly resists are long, and all but useless once they are projected.
+    """
     g = energy.gradient(scores, y)
     held = ((y <= 0.0) & (g >= 0.0)) | ((y >= 1.0) & (g <= 0.0))
     h = energy.hessians(y) * ~(held[:, :, None] | held[:, None, :])
@@ -163,14 +168,20 @@ def _step(energy: Energy, scores: Matrix, y: Matrix) -> Matrix:
     i = np.arange(y.shape[1])
     h[:, i, i] += np.where(held, 1.0, ridge[:, None])
     direction = -np.linalg.solve(h, np.where(held, 0.0, g)[:, :, None])[:, :, 0]
-    before, length = energy.values(scores, y), np.ones((len(y), 1))
+    before, gaps, length = energy.values(scores, y), energy.gaps(scores, y), np.ones((len(y), 1))
     found, rest = np.clip(y + direction, 0.0, 1.0), np.arange(len(y))
+    away, speed = np.where(direction > 0.0, 1.0 - y, y), np.abs(direction)
+    reached = np.where((speed > 0.0) & (away > 0.0), away / np.where(speed > 0.0, speed, 1.0), 1.0)
+    face = np.minimum(2.0 * reached.min(axis=1, keepdims=True), 1.0)
     for _ in range(MOST_HALVINGS):
         slope = (g[rest] * (found[rest] - y[rest])).sum(axis=1)
-        rest = rest[~(energy.values(scores[rest], found[rest]) <= before[rest] + ARMIJO * slope)]
+        fall = energy.values(scores[rest], found[rest]) - before[rest]
+        bad = ~(fall <= ARMIJO * slope)
+        bad &= ~((fall <= rounding[rest]) & (energy.gaps(scores[rest], found[rest]) < gaps[rest]))
+        rest = rest[bad]
         if not len(rest):
             return found
-        length[rest] *= 0.5
+        length[rest], face[rest] = 0.5 * length[rest] * face[rest], 1.0
         found[rest] = np.clip(y[rest] + length[rest] * direction[rest], 0.0, 1.0)
     found[rest] = y[rest]
     return found

@@ -83,8 +83,9 @@ class EnergyInference:
     def trivial_value(self) -> float:
         """The sum of the sizes of all terms, at least what E differs by on the cube."""
         e = self.energy
-        hidden = np.abs(e.v) @ (np.abs(e.A).sum(axis=1) + np.abs(e.b) + 1.0)
-        return float(np.abs(self.scores).sum() + len(self.scores) * (np.abs(self.Q).sum() + hidden)) or 1.0
+        with np.errstate(all="ignore"):
+            hidden = np.abs(e.v) @ (np.abs(e.A).sum(axis=1) + np.abs(e.b) + 1.0)
+            return float(np.abs(self.scores).sum() + len(self.scores) * (np.abs(self.Q).sum() + hidden)) or 1.0
 
     def trivial(self) -> tuple[Point, Point]:
         """The middle of the cube."""

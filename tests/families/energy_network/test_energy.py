@@ -69,6 +69,16 @@ def test_minimise_closes_its_gap_whatever_the_rank_of_q(n_labels: int, rank: int
     assert energy.gaps(scores, y).max() <= 1e-12 * size * n_labels
 
 
+def test_minimise_closes_its_gap_where_q_hardly_resists_a_direction_out_of_the_cube() -> None:
+    """Slopes of 1e-10 along the null space of Q: Newton's step is long, and leaves the cube almost at once."""
+    rng = np.random.default_rng(0)
+    for b in rng.normal(size=(60, 2)):
+        energy = Energy(np.outer(b, b), np.zeros(0), np.zeros((0, 2)), np.zeros(0))
+        scores = rng.normal(size=(20, 1)) * b * rng.uniform() + 10.0 ** rng.uniform(-12, -8, size=(20, 2))
+        size = np.abs(scores).sum(axis=1) + np.abs(energy.Q).sum()
+        assert (energy.gaps(scores, minimise(energy, scores)) <= module.ENOUGH * size).all()
+
+
 @pytest.mark.parametrize("constant", ["MOST_STEPS", "MOST_HALVINGS", "RIDGE", "ARMIJO", "BLOCK_ENTRIES", "ENOUGH"])
 def test_the_minimum_is_the_same_without_this_number_or_its_gap_is_worse(
     constant: str, monkeypatch: pytest.MonkeyPatch
