@@ -199,9 +199,10 @@ Row = Callable[[np.random.Generator, bool], Instance | None]
 
 def rows(family: str) -> tuple[Row, ...]:
     """The rows of the problems of a family."""
-    from benchmarks import exact_energy, exact_labellings, exact_models, exact_polytopes
+    from benchmarks import exact_energy, exact_generative, exact_labellings, exact_models, exact_polytopes
 
-    every = exact_energy.ROWS | exact_labellings.ROWS | exact_models.ROWS | exact_polytopes.ROWS
+    files = (exact_energy, exact_generative, exact_labellings, exact_models, exact_polytopes)
+    every = {problem: row for file in files for problem, row in file.ROWS.items()}
     return tuple(row for problem in registry.families()[family].problems for row in every.get(problem, ()))
 
 

@@ -101,8 +101,9 @@ def convex(rng: RANDOM, ordinary: bool) -> Instance:
             return total([*digits(r).ravel(), *(-(each**2) / (2 * digits(lam)) for each in paid), blur], 1)
 
     shares = [10.0 ** (rng.uniform(-12, 0) * (not ordinary)) * rng.uniform(size=T.shape) for _ in range(3)]
-    if ordinary:
-        shares.append(solve(problem).dual_point["r"])
+    best = solve(problem).dual_point if ordinary else None
+    if best is not None:
+        shares.append(best["r"])
     with np.errstate(all="ignore"):
         points = [problem.as_point(problem.weights(r)) for r in shares]
     points.append(problem.as_point({name: numbers(rng, shape, ordinary) for name, shape in problem.shapes.items()}))
@@ -148,8 +149,12 @@ def inference(rng: RANDOM, ordinary: bool) -> Instance | None:
         except np.linalg.LinAlgError:
             best = problem.scores
     best = np.clip(np.nan_to_num(best), 0.0, 1.0)
-    points = [{"Y": best}, {"Y": rng.random((n, n_labels))}, {"Y": rng.integers(2, size=(n, n_labels)) * 1.0}]
-    corners = [{"Y": np.tile(y, (n, 1)).astype(float)} for y in itertools.product((0, 1), repeat=n_labels)]
+    points: list[Point] = [
+        {"Y": best},
+        {"Y": rng.random((n, n_labels))},
+        {"Y": rng.integers(2, size=(n, n_labels)) * 1.0},
+    ]
+    corners: list[Point] = [{"Y": np.tile(y, (n, 1)).astype(float)} for y in itertools.product((0, 1), repeat=n_labels)]
     least = min(value(point, -1) for point in [*corners, *points])
     return Instance(
         problem, [(point, ordinary) for point in points], [(point, ordinary) for point in points],

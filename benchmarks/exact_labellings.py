@@ -313,8 +313,13 @@ def margin(rng: RANDOM, ordinary: bool) -> Instance | None:
             raise
         return None
     exact, points = Margin(problem), []
-    for _ in range(3):
-        points.append({"w": problem.project(numbers(rng, problem.dimension, ordinary))})
+    for k in range(3):
+        w = numbers(rng, problem.dimension, ordinary)
+        if (
+            k == 0 and not ordinary
+        ):  # the labels' weights are equal: scores of any size cancel, the hinge is near the loss
+            w = np.append(np.tile(rng.normal(size=len(columns)), size), w[size * len(columns) :] * 0.0)
+        points.append({"w": problem.project(w)})
         if problem.oracle.relaxed and rng.random() < 0.5:
             points[-1]["shifts"] = numbers(rng, (len(problem.forests.nodes), size), ordinary)
     return Instance(

@@ -1,161 +1,24 @@
-"""Rows of `exact.py`: generative models, likelihoods, kernel fields and risks, as `Enumerated` in fractions."""
+"""Rows of `exact.py`: likelihoods, kernel fields and risks, as `Enumerated` in fractions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-import mpmath
 import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks.exact import DIGITS, ERROR, ZERO, Instance, Row, exactly, floats, number
+from benchmarks.exact import ZERO, Instance, Row, exactly, floats
 from benchmarks.exact_labellings import RANDOM, Enumerated, indicators, joint, of_edges
 from convexstruct.arrays import Point, Vector
 from convexstruct.core.driver import solve
-from convexstruct.datasets.generated.networks import random_network
 from convexstruct.families.gaussian_process import GaussianProcessSequences
-from convexstruct.families.generative_margin import GenerativeMargin
 from convexstruct.families.log_linear import ConditionalRandomField
 from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.families.regularized_risk import RegularizedRisk
-from convexstruct.features.counts.network import NetworkCounts
-from convexstruct.marginals.enumeration import enumerate_counts
 from convexstruct.oracles.enumeration import labellings
-from convexstruct.rounding import GREATEST
-
-# -- generative models -------------------------------------------------------------------------------------------------
-
-
-def listed(problem: GenerativeMargin) -> tuple[Enumerated, Any]:
-    """(the problem in fractions, its table of labellings)."""
-    features, table = problem.features, enumerate_counts(problem.features)
-    counts = table.counts.toarray().astype(int)
-    a = (counts - counts[table.truth][table.example]).astype(object) + ZERO
-    if isinstance(features, NetworkCounts):
-        costs: Any = [exactly(features.costs[v][true]) for v, true in zip(features.node, features.examples.truth)]
-    else:
-        costs = exactly(features.loss_table[features.loss_row][features.chains.flat])  # type: ignore[attr-defined]
-    first = np.searchsorted(features.examples.example, np.arange(problem.n_examples + 1))
-    here = [range(int(first[k]), int(first[k + 1])) for k in table.example]
-    b = np.array([sum((costs[p][s] for p, s in zip(*pair)), ZERO) for pair in zip(here, table.labels)], dtype=object)
-    weights = Fraction(problem.eta) * exactly(problem.examples.weights)
-    groups = [(weight, a[table.example == k], b[table.example == k]) for k, weight in enumerate(weights)]
-    return Enumerated(groups, c=exactly(problem.c)), table
-
-
-def _blocks(problem: GenerativeMargin) -> list[slice]:
-    return [slice(i, j) for i, j in pairwise([*problem.layout.block_start, problem.dimension])]
-
-
-def feasible(problem: GenerativeMargin, theta: Vector) -> bool:
-    """Whether 1'e^theta_i <= 1, in `DIGITS` digits."""
-    with mpmath.workdps(DIGITS):
-        terms = [mpmath.exp(mpmath.mpf(x)) for x in theta.tolist()]
-        return all(mpmath.fsum(terms[block]) <= 1 for block in _blocks(problem))
-
-
-def generative(rng: RANDOM, ordinary: bool) -> Instance | None:
-    """Problem (P): chains and networks; c, eta, losses and weights of any scale unless ``ordinary``."""
-
-    def scale(reach: float = 300.0) -> float:
-        return 1.0 if ordinary or rng.random() < 0.5 else float(10.0 ** rng.uniform(-reach, reach))
-
-    n = int(rng.integers(1, 4))
-    weights = rng.choice([0.5, 1.0, 2.0, 3.0, 1.0 / 3.0], size=n) * scale(30.0)
-    eta = min(float(rng.uniform(0.05, 3.0)) * scale(), 1e300)
-    if rng.random() < 0.5:
-        s, m = rng.integers(1, 4, size=2).tolist()
-        lengths, hidden = rng.integers(1, 5, size=n), None
-        symbols, states = ([rng.integers(k, size=t) for t in lengths] for k in (m, s))
-        if rng.random() < 0.4:
-            hidden = [rng.random(t) < 0.6 for t in lengths]
-            for mask in hidden:
-                mask[int(rng.integers(mask.size))] = True
-        cost = rng.uniform(0.2, 2.0, size=(s, s)) * (1 - np.eye(s)) * scale()
-        cost = cost if ordinary else cost * 10.0 ** rng.uniform(-20, 0, size=(s, s))
-        problem = GenerativeMargin.hmm(symbols, states, s, m, eta=eta, loss=cost, hidden=hidden, weights=weights)
-        told = f"hmm S={s} M={m} lengths={lengths.tolist()} eta={eta:g}"
-    else:
-        seed = int(rng.integers(1 << 30))
-        net = random_network(4, n, states=(2, 3), seed=seed)
-        chosen: list[Any] = [rng.choice(4, size=rng.integers(1, 4), replace=False).tolist() for _ in range(n)]
-        problem = GenerativeMargin.network(net.graph, net.assignments, chosen, eta=eta, weights=weights)
-        told = f"network seed={seed} eta={eta:g}"
-    d, layout, kind = problem.dimension, problem.layout, rng.random()
-    c = rng.exponential(size=d) + 1e-3
-    if kind < 0.4:
-        c[rng.random(d) < 0.3] = 0.0 if kind < 0.25 else 10.0 ** rng.uniform(-300, -1)
-        c[layout.block_start[layout.block_sum(c) == 0]] = 1.0
-    problem = GenerativeMargin(problem.features, c / layout.block_sum(c)[layout.block_of], eta)
-    ordinary = bool(ordinary and kind >= 0.4 and layout.block_sizes.max() > 1)  # else the optimum is 0
-    exact, table = listed(problem)
-    first = np.searchsorted(problem.examples.example, np.arange(problem.n_examples + 1))
-    blocks = _blocks(problem)
-
-    def primal(point: Point) -> Any:
-        """A repaired point that is infeasible makes any bound wrong."""
-        return exact.value(point["theta"]) if feasible(problem, point["theta"]) else np.inf
-
-    def dual(given: Point) -> Any:
-        """D at the computed t times the member that a mixture names; None where some v < 0, or of Gibbs measures."""
-        if "gibbs" in given:
-            return None
-        p = np.asarray(given["label_shares"]) * problem.examples.weights
-        shares, q = [0 * group[2] for group in exact.groups], exactly(np.where(p < 1.0 / GREATEST, 0.0, p))
-        for labels, row in zip(given["labels"], q / exactly(problem.examples.weights)):
-            for k, alpha in enumerate(shares):
-                own, every = labels[first[k] : first[k + 1]], table.labels[table.example == k]
-                alpha[np.all(every[:, : len(own)] == own, axis=1)] += row[k]
-        t = Fraction(problem._segment(problem._member(given))[0])
-        g, gain = exact.sums(shares)
-        v = exact.c - t * (exact.c - g)
-        if min(v) < 0:  # the bound is that of a balanced member nearby
-            return None
-        with mpmath.workdps(DIGITS):
-            parts = [number(x) * mpmath.log(number(v[block].sum() / x)) for block in blocks for x in v[block] if x]
-            value = [number(t * gain), *parts]
-            return mpmath.fsum(value) + mpmath.fsum(map(abs, value)) * ERROR
-
-    points = [_theta(rng, problem, k % 2 == 0) for k in range(8)]
-    mixtures = [each for _ in range(8) for each in _mixtures(rng, problem)]
-    return Instance(
-        problem,
-        [(point, ordinary and k % 2 == 0) for k, point in enumerate(points)],
-        [(each, ordinary) for each in mixtures],
-        primal, dual, told, ordinary, problem.evaluate(problem.uniform()).value if ordinary else 0.0,
-    )  # fmt: skip
-
-
-def _theta(rng: RANDOM, problem: GenerativeMargin, ordinary: bool) -> Point:
-    """A feasible theta: ordinary, or with entries of sizes up to 1e300."""
-    theta = rng.normal(size=problem.dimension) * rng.choice([0.01, 1.0, 10.0])
-    if rng.random() < 0.2:
-        theta = np.log(np.maximum(problem.c, 1e-300))
-    if not ordinary:
-        far = rng.random(problem.dimension) < 0.3
-        theta[far] = -(10.0 ** rng.uniform(-300, 299, size=int(far.sum())))
-        if rng.random() < 0.5:
-            theta[far] = -1e16 + rng.integers(-9, 9)
-    return problem.repair({"theta": theta})
-
-
-def _mixtures(rng: RANDOM, problem: GenerativeMargin) -> Iterator[dict[str, Any]]:
-    """Labellings with shares that sum to less than 1, some of them tiny, or are 1/8 each; a Gibbs measure."""
-    count, of = int(rng.integers(1, 5)), problem.examples
-    shares = rng.dirichlet(np.ones(count + 1), size=problem.n_examples).T[:count] * 0.999
-    shares = shares * rng.choice([1.0, 1e-3, 1e-12, 1e-200], p=[0.6, 0.2, 0.1, 0.1])
-    if rng.random() < 0.2:
-        shares[:] = 0.125
-    labels = [np.where(of.free, rng.integers(of.cards), of.truth) for _ in range(count)]
-    yield {"labels": np.array(labels), "label_shares": shares}
-    theta = rng.normal(size=(1, problem.dimension)) * 10.0 ** rng.uniform(-1, 4)
-    share = np.full((1, problem.n_examples), rng.random())
-    yield {"gibbs": theta, "gibbs_loss": 10.0 ** rng.uniform(-2, 3, size=1), "gibbs_shares": share}
-
 
 # -- likelihoods -------------------------------------------------------------------------------------------------------
 
@@ -228,7 +91,8 @@ def field(problem: ConditionalRandomField) -> Enumerated:
 
 
 def gaussian(rng: RANDOM, ordinary: bool) -> Instance | None:
-    """(32) with a few positions. K is a product of whole numbers times a power of two, so semidefinite exactly."""
+    """(32) with a few positions. K is a product of whole numbers times a power of two, so semidefinite exactly; if not
+    stationary, it is 0 between entries of u that stand at two positions."""
     s, d = rng.integers(1, 4, size=2).tolist()
     lengths, factor = rng.integers(1, 4 if s < 3 else 3, size=int(rng.integers(1, 4))), rng.integers(-3, 4, size=(d, 2))
     reach = 2 if ordinary else int(rng.choice([4, 60, 400]))
@@ -236,17 +100,20 @@ def gaussian(rng: RANDOM, ordinary: bool) -> Instance | None:
         (factor @ factor.T) * _powers(rng, reach),
         [rng.integers(s, size=int(length)) for length in lengths], s,
         places=[rng.integers(d, size=int(length)) for length in lengths],
-        eta=_powers(rng, reach) * bool(rng.integers(4)), lam=_powers(rng, reach),
+        eta=_powers(rng, reach) * bool(rng.integers(4)), lam=_powers(rng, reach), stationary=bool(rng.integers(2)),
     )  # fmt: skip
-    n, cut, groups = problem.dimension, d * s, []
+    n, cut, groups = problem.dimension, problem.n_inputs * s, []
     kernel = np.full((n, n), ZERO)
-    kernel[:cut, :cut] = np.kron(exactly(problem.gram.matrix), np.eye(s, dtype=int).astype(object))
+    inputs, steps = np.concatenate(problem.blocks), np.repeat(range(len(problem.blocks)), np.diff(problem.first))
+    both = exactly(problem.gram.matrix)[np.ix_(inputs, inputs)] * (steps[:, None] == steps)
+    kernel[:cut, :cut] = np.kron(both, np.eye(s, dtype=int).astype(object))
     kernel[range(cut, n), range(cut, n)] = exactly(problem.eta)
     for places in np.split(problem.places, np.cumsum(problem.lengths)[:-1]):
-        every = labellings([s] * len(places))
+        every, at = labellings([s] * len(places)), np.arange(len(places)) * (not problem.stationary)
+        own = [int(np.flatnonzero((inputs == place) & (steps == step))[0]) for place, step in zip(places, at)]
         rows, which = np.zeros((len(every), n), dtype=int), np.arange(len(every))[:, None]
-        np.add.at(rows, (which, places * s + every), 1)
-        np.add.at(rows, (which, cut + every[:, :-1] * s + every[:, 1:]), 1)
+        np.add.at(rows, (which, np.array(own) * s + every), 1)
+        np.add.at(rows, (which, cut + (at[:-1] * s + every[:, :-1]) * s + every[:, 1:]), 1)
         groups.append((ZERO + 1, rows.astype(object) + ZERO, np.full(len(rows), ZERO)))
     exact = Enumerated(groups, exactly(problem.lam).item(), exactly(problem.truth), kernel=kernel, soft=True)
     best = solve(problem, tol=1e-15, max_iterations=200).point["u"] if ordinary else np.zeros(n)
@@ -255,7 +122,7 @@ def gaussian(rng: RANDOM, ordinary: bool) -> Instance | None:
         near = bool(rng.random() < 0.5)
         size = 10.0 ** rng.uniform(*((-17, 1) if near else (-300, 300)))
         points.append(({"u": best * near + size * rng.normal(size=n)}, ordinary and near))
-    told = f"{problem.lengths} of {s}, eta {problem.eta:g}, lam {problem.lam:g}"
+    told = f"{problem.lengths} of {s}, stationary {problem.stationary}, eta {problem.eta:g}, lam {problem.lam:g}"
     scale = float(problem.lengths.sum() * max(1.0, np.log(s)))
 
     return Instance(
@@ -366,7 +233,6 @@ def _risk(rng: RANDOM, kind: str) -> RegularizedRisk:
 
 
 ROWS: dict[type, tuple[Row, ...]] = {
-    GenerativeMargin: (generative,),
     ConditionalRandomField: (conditional,),
     GaussianProcessSequences: (gaussian,),
     RegularizedRisk: (risk,),

@@ -196,21 +196,31 @@ def alike(rng: RANDOM, _: bool) -> Instance:
 
 
 def cancelling(rng: RANDOM, _: bool) -> Instance:
-    """omega where one of its sums cancels, or inner products of features do: the value is right from both sides."""
-    kind, n, kappa = rng.choice(["features", "N", "M"]), int(rng.integers(4, 9)), int(rng.choice([2, 3]))
+    """omega where one of its sums cancels, or inner products of features do: the value is right from both sides.
+
+    Equal rows under one label add up what their inner products are wrong by; at M = 1/kappa and N = 1/kappa^2, as they
+    round, all that is left is what these numbers are wrong by.
+    """
+    kind, n, kappa = (
+        rng.choice(["features", "equal rows", "N", "M", "none"]),
+        int(rng.integers(4, 9)),
+        int(rng.choice([2, 3])),
+    )
     options: dict[str, Any] = {"beta": 10.0 ** rng.uniform(-9, 0), "label_balance": 0.5, "pair_balance": 1.0}
     told = f"{kind} that cancel"
-    if kind == "features":
-        features = rng.normal(size=(n, 30)) + np.where(np.arange(30) < 2, 1e6, 0.0)
-        problem = UnsupervisedMargin.read([features], kappa, **options)
-        point, found = matrices(problem, np.arange(n) % kappa), problem.primal
+    if kind in ("features", "equal rows"):
+        alike = kind == "equal rows"
+        features = rng.normal(size=(1 if alike else n, 30)) + np.where(np.arange(30) < 2, 1e6, 0.0)
+        problem = UnsupervisedMargin.read([np.broadcast_to(features, (n, 30))], kappa, **options)
+        point, found = matrices(problem, np.arange(n) % kappa * (not alike)), problem.primal
     else:
-        kernel = np.diag(rng.uniform(1, 2, size=n)) * 10.0 ** rng.uniform(-20, 0) + (kind == "M") / 3.0
+        kernel = np.diag(rng.uniform(1, 2, size=n)) * 10.0 ** rng.uniform(-20, 0) + (kind != "N") / 3.0
         problem = UnsupervisedMargin.read(None, kappa, **options, kernel=kernel, lengths=[n])
         sizes = {"M": n, "N": n - 1}
         point = {"M": np.full((n, n), 1.0 / kappa), "N": np.full((n - 1, n - 1), 1.0 / kappa**2)}
-        noise = rng.normal(size=(sizes[kind], sizes[kind])) * 10.0 ** rng.uniform(0, 6)
-        point[kind] = point[kind] + noise - noise.T
+        if kind in sizes:
+            noise = rng.normal(size=(sizes[kind], sizes[kind])) * 10.0 ** rng.uniform(0, 6)
+            point[kind] = point[kind] + noise - noise.T
 
         def found(point: Point) -> Any:
             return objective(problem.rounded_gram, kappa, problem.beta, point)

@@ -134,10 +134,10 @@ class General:
         phi = self.parameters.least(self.c - mu - G.T @ kap)[0]
         return float(omega - self.eta * (self.weights @ self.h.conjugate(b)) - kap @ g + phi)
 
-    def dual(self, found: Member, kap: Vector) -> Rounded:
-        """The largest D(t) that is certain, with its rounding; D(0) at least."""
+    def segment(self, found: Member, kap: Vector) -> tuple[float, Rounded]:
+        """(t, D(t)) with its rounding, at the best t for which it is certain; t = 0 always is."""
         G, g = self.parameters.limits.rows
-        start = self.parameters.bound(exact(self.c))
+        start = 0.0, self.parameters.bound(exact(self.c))
         step = found.mu + adjoint(G, exact(kap))
         high = np.where(self.parameters.free, up(step.value + step.errors * OUTWARD), step.value)
         finite = np.isfinite(found.omega.upper) and np.isfinite(high).all() and np.isfinite(found.b).all()
@@ -146,7 +146,7 @@ class General:
         t = self.best_share(high - G.T @ kap, found.omega, found.b, kap)[0]
         paid = self.eta * dot(self.weights, self.h.conjugate(exact(found.b) * t))
         value = t * found.omega - paid - t * dot(exact(kap), g) + self.parameters.bound(self.c - t * step)
-        return value if value.lower > start.lower else start
+        return (t, value) if value.lower > start[1].lower else start
 
 
 def only_linear(problem: Any, who: str) -> None:

@@ -354,9 +354,14 @@ class GenerativeMargin:
         D(t mu, t omega) over 0 <= t <= 1 with v >= 0 for certain; -inf if shares are off by over `DUAL_ROUNDING`."""
         if self._dual_infeasibility(dual_point) > DUAL_ROUNDING:
             return Rounded(-np.inf)
+        return self.segment(dual_point)[1]
+
+    def segment(self, dual_point: Point) -> tuple[float, Rounded]:
+        """(t, D) at the t of the segment that `dual` takes."""
+        found = self._member(dual_point)
         if self.general is not None:
-            return self.general.dual(self._member(dual_point), self._multipliers(dual_point)[1])
-        return self._segment(self._member(dual_point))[1]
+            return self.general.segment(found, self._multipliers(dual_point)[1])
+        return self._segment(found)
 
     def _segment(self, found: Member) -> tuple[float, Rounded]:
         """(t, D) at the best t (mu, omega), 0 <= t <= 1, for which v = c - t mu >= 0 is certain; t = 0 always is."""

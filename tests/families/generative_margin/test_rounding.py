@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import ArrayLike
 
 from benchmarks.exact import GOAL, exactly
-from benchmarks.exact_models import feasible, listed
+from benchmarks.exact_generative import feasible, listed
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.datasets import ring

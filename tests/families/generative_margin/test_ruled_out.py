@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from benchmarks.exact_models import feasible, listed
+from benchmarks.exact_generative import feasible, listed
 from convexstruct.arrays import Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.iterate import Solver

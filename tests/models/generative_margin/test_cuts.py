@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.exact_models import listed
+from benchmarks.exact_generative import listed
 from convexstruct.core.solution import Status
 from convexstruct.datasets.generated.ring import ring
 from convexstruct.families.generative_margin.problem import GenerativeMargin
