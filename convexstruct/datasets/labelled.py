@@ -66,6 +66,18 @@ class LabelledGraphs:
         """The edge features (q_i, E) of each example, None where all edges are alike."""
         return None if self.edge_features is None else np.split(self.edge_features, self.edge_start[1:-1])
 
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What the readers of labelled graphs take, as ``StructuredSVM.read(**graphs.arguments)``; where no graph has
+        an edge, edges are "none", and have no weights."""
+        edges = {"edges": self.edges_each, "edge_features": self.edge_features_each}
+        return {
+            "node_features": self.node_features,
+            "labels": self.labels_each,
+            "n_labels": self.n_labels,
+            **(edges if len(self.edges) else {"edges": "none"}),
+        }
+
     def some(self, examples: ArrayLike) -> LabelledGraphs:
         """Some of the examples, in the order given (an example may come several times), or those of a mask (N,).
 

@@ -19,13 +19,12 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from convexstruct.arrays import Labels, Matrix, Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Sheet, listed, standard_error, timed
 from convexstruct.core.solution import Solution
-from convexstruct.datasets.real.scene import SCENES, Scenes, scene
+from convexstruct.datasets.real.scene import SCENES, Scenes, divided
 from convexstruct.families.energy_network.problem import ConvexEnergyNetwork
 from convexstruct.families.energy_network.solvers.unrolled_lbfgs import UnrolledLBFGS
 from convexstruct.families.energy_network.unrolled import UnrolledEnergyNetwork
@@ -75,28 +74,14 @@ def inputs(scenes: Scenes) -> Matrix:
     return np.column_stack((scenes.features, np.ones(len(scenes.labels))))
 
 
-def nodes(scenes: Scenes) -> Any:
-    """A row for each image and label, the image's inputs in the block of the label; sparse."""
-    x = inputs(scenes)
-    (n, width), k = x.shape, N_LABELS
-    columns = (width * np.tile(np.arange(k), n)[:, None] + np.arange(width)).ravel()
-    return sp.csr_array(
-        (np.repeat(x, k, axis=0).ravel(), columns, width * np.arange(n * k + 1)), shape=(n * k, k * width)
-    )
-
-
-def markov(kind: Any, edges: bool, scenes: Scenes, c: float, most: int) -> Trained:
-    """A conditional random field or an M3N over the labels of each image, with all edges or none."""
-
-    def joined(n: int) -> dict[str, Any]:
-        return {"edges": [PAIRS] * n, "edge_features": [np.eye(len(PAIRS))] * n} if edges else {"edges": "none"}
-
-    problem = kind.read(nodes(scenes), list(scenes.labels), 2, C_mean=c, **joined(len(scenes.labels)))
-    solution = solve(problem, tol=LOW, max_iterations=ROUNDS if edges else None)
+def markov(kind: Any, pairs: list[tuple[int, int]], scenes: Scenes, c: float, most: int) -> Trained:
+    """A conditional random field or an M3N over the labels of each image, with these edges."""
+    seen = np.reshape(pairs, (-1, 2))
+    problem = kind.read(**scenes.graphs(seen).arguments, C_mean=c)
+    solution = solve(problem, tol=LOW, max_iterations=ROUNDS if pairs else None)
 
     def predict(new: Scenes) -> Labels:
-        seen = read_pairwise(nodes(new), list(new.labels), 2, **joined(len(new.labels)))
-        return np.stack(problem.predict(solution.point, seen))
+        return np.stack(problem.predict(solution.point, read_pairwise(**new.graphs(seen).arguments)))
 
     return Trained(problem, solution, predict)
 
@@ -111,8 +96,8 @@ def network(make: Callable[..., Any], solver: Any, scenes: Scenes, lam: float, m
 UNROLLED = partial(UnrolledEnergyNetwork, n_units=UNITS, steps=STEPS)
 SPEN = (10.0, 30.0, 100.0, 300.0)
 MODELS = {
-    "independent": Model(partial(markov, ConditionalRandomField, False), (10.0, 100.0, 1000.0), "C"),
-    "M3N": Model(partial(markov, StructuredSVM, True), (10.0, 30.0, 100.0), "C"),
+    "independent": Model(partial(markov, ConditionalRandomField, []), (10.0, 100.0, 1000.0), "C"),
+    "M3N": Model(partial(markov, StructuredSVM, PAIRS), (10.0, 30.0, 100.0), "C"),
     "convex": Model(partial(network, ConvexEnergyNetwork, None), (3.0, 10.0, 30.0, 100.0)),
     "SPEN, exact": Model(partial(network, UNROLLED, UnrolledLBFGS()), SPEN),
     "SPEN, differences": Model(partial(network, UNROLLED, UnrolledLBFGS("central")), SPEN),
@@ -121,13 +106,8 @@ MODELS = {
 
 def run(sheet: Sheet) -> None:
     """Choose the penalty, train and test; the seed draws the images that are held out for the choice."""
-    learning, test = scene("train"), scene("test")
-    order, most = np.random.default_rng(sheet.seed).permutation(len(learning.labels)), ITERATIONS
-    if sheet.quick:
-        learning, order, most = learning.some(order[:QUICK_IMAGES]), np.arange(QUICK_IMAGES), QUICK_ITERATIONS
-        test = test.some(np.arange(0, len(test.labels), max(1, len(test.labels) // QUICK_IMAGES)))
-    third = len(order) // 3
-    kept, held = learning.some(order[third:]), learning.some(order[:third])
+    images, most = sheet.pick((None, ITERATIONS), (QUICK_IMAGES, QUICK_ITERATIONS))
+    learning, kept, held, test = divided(sheet.seed, images)
     grids = {name: sheet.pick(model.penalties, model.penalties[1:2]) for name, model in MODELS.items()}
     sheet.total = sum(len(grid) + 1 for grid in grids.values()) + 1
     chosen, found = [], {}
@@ -156,7 +136,7 @@ def run(sheet: Sheet) -> None:
     sheet.notes += [
         f"trained on {len(learning.labels)} images, tested on {len(test.labels)}; Hamming: share of the labels that "
         "are wrong, training: the same on the training images; F1: mean over the test images; se: standard error, test "
-        f"images being drawn; penalty: chosen on the {third} images held out: {'; '.join(chosen)}",
+        f"images being drawn; penalty: chosen on the {len(held.labels)} images held out: {'; '.join(chosen)}",
         "value, gap: certified; of SPEN the value is J at the end, and the gap is that to the bound J >= 0, for its "
         f"training is not convex: {spen.message}",
         "seconds: processor seconds of the last training; an epoch: one gradient through all steps of all training "

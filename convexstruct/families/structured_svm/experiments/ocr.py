@@ -24,8 +24,9 @@ from convexstruct.arrays import Matrix
 from convexstruct.core.experiment import Sheet, listed, standard_error
 from convexstruct.datasets.labelled import LabelledGraphs
 from convexstruct.datasets.real.ocr_letters import LETTERS, N_FOLDS, Words, ocr_letters
-from convexstruct.families.structured_svm.experiments.training import NOTHING, Trained, features, train
+from convexstruct.families.structured_svm.experiments.training import NOTHING, Trained, train
 from convexstruct.families.structured_svm.problem import Scaling
+from convexstruct.features.graphs.pairwise import read_pairwise
 from convexstruct.plots import LOWER, UPPER, bars, named_bars, panels, signed
 from convexstruct.tolerances import LOW
 
@@ -164,7 +165,7 @@ def hold_out(words: Words, protocol: str, seed: int) -> tuple[Words, Words]:
 def fit(method: Method, learning: Words, test: Words, c: float) -> Run:
     """Train on some words and test on others."""
     found = train(chains(method, learning), LOW.gap, ROUNDS, scaling=method.scaling, C_mean=c)
-    guessed = found.problem.predict(found.solution.point, features(chains(method, test)))
+    guessed = found.problem.predict(found.solution.point, read_pairwise(**chains(method, test).arguments))
     wrong = np.concatenate(guessed) != test.labels
     return Run(float(wrong.mean()), float(np.logical_or.reduceat(wrong, test.word_start[:-1]).mean()), found)
 

@@ -27,12 +27,13 @@ from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Sheet, listed, timed
 from convexstruct.datasets.real.ocr_letters import Words, ocr_letters
 from convexstruct.families.structured_svm.experiments.ocr import first, hold_out
-from convexstruct.families.structured_svm.experiments.training import NOTHING, features
+from convexstruct.families.structured_svm.experiments.training import NOTHING
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.larank import LaRank
 from convexstruct.families.structured_svm.solvers.mira import Mira
 from convexstruct.families.structured_svm.solvers.perceptron import Perceptron
 from convexstruct.families.structured_svm.solvers.searn import Searn
+from convexstruct.features.graphs.pairwise import read_pairwise
 from convexstruct.plots import finish, panels
 from convexstruct.tolerances import LOW
 
@@ -141,7 +142,10 @@ def learner(name: str, words: Words, c: float, passes: int, seed: int) -> Iterat
     problem = m3n(words, c if name in ("LaRank", "M3N, batch") else 1.0)
 
     def state(w: Vector, lower: float = -np.inf) -> State:
-        return State(lambda other: np.concatenate(problem.predict({"w": w}, features(other.chains()))), w, lower)
+        def predict(other: Words) -> Labels:
+            return np.concatenate(problem.predict({"w": w}, read_pairwise(**other.chains().arguments)))
+
+        return State(predict, w, lower)
 
     if name == "M3N, batch":
         found = solve(problem, tol=LOW.gap)
@@ -156,8 +160,7 @@ def learner(name: str, words: Words, c: float, passes: int, seed: int) -> Iterat
 
 
 def m3n(words: Words, c: float) -> StructuredSVM:
-    g = words.chains()
-    return StructuredSVM.read(g.node_features, g.labels_each, g.n_labels, edges=g.edges_each, C_mean=c)
+    return StructuredSVM.read(**words.chains().arguments, C_mean=c)
 
 
 def error(state: State, words: Words) -> tuple[float, float]:

@@ -19,15 +19,14 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from matplotlib.figure import Figure
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from convexstruct.arrays import Index, Labels, Matrix
 from convexstruct.core.experiment import Sheet, listed, standard_error
-from convexstruct.datasets.labelled import LabelledGraphs
-from convexstruct.datasets.real.scene import SCENES, Scenes, scene
-from convexstruct.families.structured_svm.experiments.training import NOTHING, Trained, features, train
+from convexstruct.datasets.real.scene import SCENES, Scenes, divided
+from convexstruct.families.structured_svm.experiments.training import NOTHING, Trained, train
+from convexstruct.features.graphs.pairwise import read_pairwise
 from convexstruct.plots import LOWER, UPPER, bars, named_bars, panels, signed
 from convexstruct.tolerances import LOW
 
@@ -51,14 +50,8 @@ QUICK_IMAGES, QUICK_C = 120, (3.0, 10.0)
 
 def run(sheet: Sheet) -> None:
     """Choose C, train and test; the seed draws the images that are held out for the choice."""
-    learning, test = scene("train"), scene("test")
-    order = np.random.default_rng(sheet.seed).permutation(len(learning.labels))
+    learning, kept, held, test = divided(sheet.seed, sheet.pick(None, QUICK_IMAGES))
     grid = sheet.pick(C, QUICK_C)
-    if sheet.quick:
-        learning, order = learning.some(order[:QUICK_IMAGES]), np.arange(QUICK_IMAGES)
-        test = test.some(np.arange(0, len(test.labels), max(1, len(test.labels) // QUICK_IMAGES)))
-    third = len(order) // 3
-    kept, held = learning.some(order[third:]), learning.some(order[:third])
     sheet.total = len(GRAPHS) * (len(grid) + 1)
     sheet.add("none of the six", None, None, None, *measured(np.zeros_like(learning.labels), learning, test))
     chosen: list[str] = []
@@ -81,7 +74,7 @@ def run(sheet: Sheet) -> None:
         "are wrong; not exact: share of the images with a wrong label; se: standard error, test images being drawn; "
         "training: Hamming loss on the training images; gap: certified, relative; seconds: processor seconds of the "
         f"last training; solves stop at a gap of {LOW.gap:g} or after {ROUNDS} rounds",
-        f"Hamming loss on the {third} images held out, by C: {'; '.join(chosen)}",
+        f"Hamming loss on the {len(held.labels)} images held out, by C: {'; '.join(chosen)}",
         f"the tree: {named}",
         f"labels an image: predicted, on the test images; the truth has {test.labels.sum(axis=1).mean():.2f}",
         "the five papers print no numbers for this set",
@@ -134,33 +127,17 @@ def edges(name: str, labels: Labels) -> Index:
     return np.array(pairs, dtype=np.intp).reshape(-1, 2)
 
 
-def graphs(scenes: Scenes, pairs: Index) -> LabelledGraphs:
-    """One graph an image. Node features: those of the image and a constant, in the block of the label; sparse.
-    Edge features: an indicator of the pair."""
-    n, k = scenes.labels.shape
-    seen = np.column_stack((scenes.features, np.ones(n)))
-    width = seen.shape[1]
-    columns = (width * np.tile(np.arange(k), n)[:, None] + np.arange(width)).ravel()
-    nodes = sp.csr_array(
-        (np.repeat(seen, k, axis=0).ravel(), columns, width * np.arange(n * k + 1)), shape=(n * k, k * width)
-    )
-    start = k * np.arange(n + 1)
-    flat = (start[:-1, None, None] + pairs).reshape(-1, 2)
-    which = np.tile(np.eye(len(pairs)), (n, 1)) if len(pairs) else None
-    return LabelledGraphs(nodes, flat, start, scenes.labels.ravel(), 2, which)
-
-
 # -- training and testing ----------------------------------------------------------------------------------------------
 
 
 def fit(pairs: Index, scenes: Scenes, c: float) -> Trained:
     """Train on all of ``scenes``."""
-    return train(graphs(scenes, pairs), LOW.gap, ROUNDS, C_mean=c)
+    return train(scenes.graphs(pairs), LOW.gap, ROUNDS, C_mean=c)
 
 
 def predict(found: Trained, pairs: Index, scenes: Scenes) -> Labels:
     """The labels of each image; (n, k)."""
-    return np.stack(found.problem.predict(found.solution.point, features(graphs(scenes, pairs))))
+    return np.stack(found.problem.predict(found.solution.point, read_pairwise(**scenes.graphs(pairs).arguments)))
 
 
 def error_at(kept: Scenes, held: Scenes, pairs: Index, c: float) -> float:

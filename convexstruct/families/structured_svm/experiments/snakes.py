@@ -28,7 +28,8 @@ from convexstruct.arrays import Flags, Labels
 from convexstruct.core.experiment import Sheet, listed, standard_error
 from convexstruct.datasets.labelled import LabelledGraphs
 from convexstruct.datasets.real.snakes import N_LABELS, Snakes, snakes
-from convexstruct.families.structured_svm.experiments.training import NOTHING, Trained, features, train
+from convexstruct.families.structured_svm.experiments.training import NOTHING, Trained, train
+from convexstruct.features.graphs.pairwise import read_pairwise
 from convexstruct.graphs import starts
 from convexstruct.inference.loopy import relaxed_inference
 from convexstruct.junction_trees import MOST_CLIQUE_ENTRIES
@@ -151,7 +152,7 @@ def error_at(
 
 def decode(name: str, found: Trained, images: Snakes) -> Decoded:
     """The labelling of the highest score; of the grid, by the relaxation for each image."""
-    other = features(graphs(name, images))
+    other = read_pairwise(**graphs(name, images).arguments)
     w = found.solution.point["w"]
     if name != "grid":
         return Decoded(np.concatenate(found.problem.predict(w, other)), np.ones(images.n_images, dtype=bool))

@@ -1,4 +1,4 @@
-"""What the experiments on labelled graphs share: training on them, with its time, and their feature map."""
+"""What the experiments on labelled graphs share: training on them, with its time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from convexstruct.core.experiment import timed
 from convexstruct.core.solution import Solution
 from convexstruct.datasets.labelled import LabelledGraphs
 from convexstruct.families.structured_svm.problem import StructuredSVM
-from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
 
 #: What is published on sets that none of the papers has.
 NOTHING = {"papers 0 to 4": "no numbers on this set"}
@@ -23,22 +22,12 @@ class Trained(NamedTuple):
     seconds: float
 
 
-def edges_of(g: LabelledGraphs) -> dict[str, Any]:
-    """The edges as the readers of problems and of features take them."""
-    return {"edges": g.edges_each, "edge_features": g.edge_features_each} if len(g.edges) else {"edges": "none"}
-
-
 def train(g: LabelledGraphs, gap: float, rounds: int, **options: Any) -> Trained:
     """Train to a relative gap or for some rounds: a time limit would make the results depend on the machine.
     options : as `StructuredSVM.read` takes them."""
 
     def both() -> tuple[StructuredSVM, Solution]:
-        problem = StructuredSVM.read(g.node_features, g.labels_each, g.n_labels, **edges_of(g), **options)
+        problem = StructuredSVM.read(**g.arguments, **options)
         return problem, solve(problem, tol=gap, max_iterations=rounds)
 
     return Trained(*(found := timed(both))[0], found[1])
-
-
-def features(g: LabelledGraphs) -> PairwiseFeatures:
-    """The feature map of some graphs, as ``predict`` takes it."""
-    return read_pairwise(g.node_features, g.labels_each, g.n_labels, **edges_of(g))

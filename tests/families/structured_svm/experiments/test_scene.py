@@ -42,7 +42,7 @@ def test_labels_that_say_nothing_of_each_other_still_have_a_tree() -> None:
 def test_a_node_sees_the_image_at_its_own_place_and_an_edge_its_pair() -> None:
     scenes = made_up(3, 1)
     pairs = scene.edges("full", scenes.labels)
-    g = scene.graphs(scenes, pairs)
+    g = scenes.graphs(pairs)
     nodes = g.node_features.toarray().reshape(3, 6, 6, N_FEATURES + 1)
     for i, k, other in np.ndindex(3, 6, 6):
         expected = np.append(scenes.features[i], 1.0) if k == other else np.zeros(N_FEATURES + 1)
@@ -76,10 +76,7 @@ def test_predictions_are_the_best_labellings_written_out() -> None:
     pairs = scene.edges("full", train.labels)
     found = scene.fit(pairs, train, 3.0)
     w = found.solution.point["w"]
-    g = scene.graphs(test, pairs)
-    posed = type(found.problem).read(
-        g.node_features, g.labels_each, 2, edges=g.edges_each, edge_features=g.edge_features_each, C=1.0
-    )
+    posed = type(found.problem).read(**test.graphs(pairs).arguments, C=1.0)
     every = enumerate_pairwise(posed.features, posed.loss)
     scores = every.joint @ w
     guessed = scene.predict(found, pairs, test)
