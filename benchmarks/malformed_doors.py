@@ -235,7 +235,7 @@ def of_cuts(problems: dict[str, Any]) -> Doors:
     found: Doors = {}
     for kind, slack in ((svm_cuts, ("slack", "n")), (margin_cuts, ("one_slack", False))):
         name = kind.__name__.split(".")[-2]
-        made = {"problem": problems[name], slack[0]: slack[1], "solver": "CLARABEL", "options": {}}
+        made = {"problem": problems[name], slack[0]: slack[1]}
         found[f"cuts {name}"] = (kind.ConstraintGeneration, made)
         run = kind.ConstraintGeneration(problems[name])
         found[f"cuts {name} run"] = (run.run, {"tol": "LOW", "time_limit": 5.0, "max_rounds": 1})

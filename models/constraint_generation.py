@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -31,7 +30,7 @@ from convexstruct.deadline import DeadlinePassed, within
 from convexstruct.models.formulation import Formulation, Reference, beyond_rounding
 from convexstruct.models.general_solvers import installed
 from convexstruct.tolerances import HIGH, Profile, profile
-from convexstruct.validation.arguments import number, refuse, whole
+from convexstruct.validation.arguments import number, whole
 
 P = TypeVar("P", bound=Problem)
 
@@ -66,7 +65,7 @@ class ConstraintGeneration(ABC, Generic[P]):
     Attributes
     ----------
     problem : the problem.
-    solver, options : the name of the solver of the masters, and its options.
+    solver, options : the name of the solver of the masters and its options; to be set before a step, or by `solve`.
     master : the last master solved, a `Formulation`; None before the first step.
     rounds : a `Round` for each step so far.
     point : the best feasible point so far; the trivial one before the first step.
@@ -76,13 +75,11 @@ class ConstraintGeneration(ABC, Generic[P]):
     #: Calls of the oracle in one step.
     oracle_calls = 1
 
-    def __init__(self, problem: P, solver: str = "CLARABEL", options: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, problem: P) -> None:
         check_family("ConstraintGeneration", type(self).__init__, problem)
         self.problem = problem
-        self.solver = installed(solver)
-        if options is not None and not isinstance(options, Mapping):
-            refuse("options", options, "a mapping from the solver's options to their values")
-        self.options = dict(options or {})
+        self.solver = "CLARABEL"
+        self.options: dict[str, Any] = {}
         self.master: Formulation | None = None
         self.rounds: list[Round] = []
         self.point: Point = problem.trivial()[0]

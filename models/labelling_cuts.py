@@ -14,8 +14,7 @@ its limit.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -47,10 +46,8 @@ class LabellingCuts(ConstraintGeneration[P]):
     (N,) whose constraint was added to the master.
     """
 
-    def __init__(
-        self, problem: P, slack: Slack = "n", solver: str = "CLARABEL", options: Mapping[str, Any] | None = None
-    ) -> None:
-        super().__init__(problem, solver, options)
+    def __init__(self, problem: P, slack: Slack) -> None:
+        super().__init__(problem)
         self.slack = choice("slack", slack, get_args(Slack))
         self.labels: list[Labels] = []
         self.in_master: list[Flags] = []

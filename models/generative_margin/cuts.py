@@ -22,9 +22,6 @@ floor.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
@@ -57,16 +54,10 @@ class ConstraintGeneration(LabellingCuts[GenerativeMargin]):
 
     oracle_calls = 2  # at theta for the cuts, at the shifted theta for the upper bound
 
-    def __init__(
-        self,
-        problem: GenerativeMargin,
-        one_slack: bool = False,
-        solver: str = "CLARABEL",
-        options: Mapping[str, Any] | None = None,
-    ) -> None:
+    def __init__(self, problem: GenerativeMargin, one_slack: bool = False) -> None:
         if flag("one_slack", one_slack):
             only_linear(problem, "one_slack, whose h(xi) would be another problem,")
-        super().__init__(problem, "one" if one_slack else "n", solver, options)
+        super().__init__(problem, "one" if one_slack else "n")
         self._kap: Vector = np.zeros(0)
         self._floor: Vector = np.full(problem.dimension, START_FLOOR)
         self._safe: tuple[Vector, float] = (np.zeros(problem.dimension), 0.0)
@@ -216,15 +207,15 @@ def valid_floor(problem: GenerativeMargin, upper: float) -> Vector:
 
 
 @one_family
-def n_slack(problem: GenerativeMargin, solver: str = "CLARABEL", **options: Any) -> ConstraintGeneration:
+def n_slack(problem: GenerativeMargin) -> ConstraintGeneration:
     """(P) by constraint generation with a slack for each example: up to K constraints a round."""
-    return ConstraintGeneration(problem, False, solver, options)
+    return ConstraintGeneration(problem)
 
 
 @one_family
-def one_slack(problem: GenerativeMargin, solver: str = "CLARABEL", **options: Any) -> ConstraintGeneration:
+def one_slack(problem: GenerativeMargin) -> ConstraintGeneration:
     """(P) by constraint generation with one slack xi = sum_k w_k eps_k for all examples: one constraint a round."""
-    return ConstraintGeneration(problem, True, solver, options)
+    return ConstraintGeneration(problem, one_slack=True)
 
 
 ENTRIES = (

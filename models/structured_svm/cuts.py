@@ -21,7 +21,6 @@ the bounds are valid, but need not meet.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -64,14 +63,8 @@ class ConstraintGeneration(LabellingCuts[StructuredSVM]):
     w : the best point so far (0 before the first step).
     """
 
-    def __init__(
-        self,
-        problem: StructuredSVM,
-        slack: Slack = "n",
-        solver: str = "CLARABEL",
-        options: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(problem, slack, solver, options)
+    def __init__(self, problem: StructuredSVM, slack: Slack = "n") -> None:
+        super().__init__(problem, slack)
         self._lower = 0.0  # D at alpha = 0
 
     @property
@@ -196,21 +189,21 @@ def separating_factor(problem: StructuredSVM, hinge: Vector) -> float | None:
 
 
 @one_family
-def n_slack_cuts(problem: StructuredSVM, solver: str = "CLARABEL", **options: Any) -> ConstraintGeneration:
+def n_slack_cuts(problem: StructuredSVM) -> ConstraintGeneration:
     """The problem by constraint generation with a slack for each example: up to N constraints a round."""
-    return ConstraintGeneration(problem, "n", solver, options)
+    return ConstraintGeneration(problem, "n")
 
 
 @one_family
-def one_slack_cuts(problem: StructuredSVM, solver: str = "CLARABEL", **options: Any) -> ConstraintGeneration:
+def one_slack_cuts(problem: StructuredSVM) -> ConstraintGeneration:
     """The problem by constraint generation with one slack xi = sum_i omega_i xi_i for all: one constraint a round."""
-    return ConstraintGeneration(problem, "one", solver, options)
+    return ConstraintGeneration(problem, "one")
 
 
 @one_family
-def hard_margin_cuts(problem: StructuredSVM, solver: str = "CLARABEL", **options: Any) -> ConstraintGeneration:
+def hard_margin_cuts(problem: StructuredSVM) -> ConstraintGeneration:
     """The hard margin by constraint generation; the run ends INFEASIBLE where no w separates the data."""
-    return ConstraintGeneration(problem, "none", solver, options)
+    return ConstraintGeneration(problem, "none")
 
 
 ENTRIES = (

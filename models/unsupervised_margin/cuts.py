@@ -14,9 +14,6 @@ the cut of a random labelling the run takes many rounds to reach the same optimu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import cvxpy as cp
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,15 +41,8 @@ class ConstraintGeneration(constraint_generation.ConstraintGeneration[Unsupervis
     violations : of each round, by how much the new cut was violated at the master's solution.
     """
 
-    def __init__(
-        self,
-        problem: UnsupervisedMargin,
-        first: str | ArrayLike = "uniform",
-        seed: int = 0,
-        solver: str = "CLARABEL",
-        options: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(problem, solver, options)
+    def __init__(self, problem: UnsupervisedMargin, first: str | ArrayLike = "uniform", seed: int = 0) -> None:
+        super().__init__(problem)
         if isinstance(first, str):
             choice("first", first, START, "or labels (p1,)")
         self.cuts: list[tuple[Matrix, Matrix]] = [_first(problem, first, whole("seed", seed, least=0))]
@@ -135,13 +125,7 @@ def _first(problem: UnsupervisedMargin, first: str | ArrayLike, seed: int) -> tu
 
 
 @one_family
-def delta_cuts(
-    problem: UnsupervisedMargin,
-    first: str | ArrayLike = "uniform",
-    seed: int = 0,
-    solver: str = "CLARABEL",
-    **options: Any,
-) -> ConstraintGeneration:
+def delta_cuts(problem: UnsupervisedMargin, first: str | ArrayLike = "uniform", seed: int = 0) -> ConstraintGeneration:
     """The relaxation by the constraint generation (12), from a first cut that is "uniform", that of a "random"
     labelling, or that of given labels (p1,).
 
@@ -150,7 +134,7 @@ def delta_cuts(
     ValueError
         If ``first`` is none of these, or ``seed`` is no whole number from 0.
     """
-    return ConstraintGeneration(problem, first, seed, solver, options)
+    return ConstraintGeneration(problem, first, seed)
 
 
 ENTRIES = (

@@ -22,8 +22,8 @@ from tests.models.structured_svm.instances import svm
 Run = ConstraintGeneration[Any]
 #: A run with a slack for each example ("n") or one in all ("one"), by family.
 RUNS: dict[str, Callable[..., Run]] = {
-    "generative_margin": lambda slack, *more: generative_margin.ConstraintGeneration(hmm(0), slack == "one", *more),
-    "structured_svm": lambda slack, *more: structured_svm.ConstraintGeneration(svm(0), slack, *more),
+    "generative_margin": lambda slack: generative_margin.ConstraintGeneration(hmm(0), slack == "one"),
+    "structured_svm": lambda slack: structured_svm.ConstraintGeneration(svm(0), slack),
 }
 WRITTEN_OUT: dict[str, Callable[[Any], Formulation]] = {"generative_margin": primal, "structured_svm": n_slack}
 every_family = pytest.mark.parametrize("family", list(RUNS))
@@ -42,7 +42,8 @@ def bounds_hold(run: Run, expected: float, gap: float = 10 * ROUNDING) -> None:
 @pytest.mark.parametrize("slack", ["n", "one"])
 @every_family
 def test_the_bounds_are_valid_though_the_solver_is_sloppy(family: str, slack: str) -> None:
-    run = RUNS[family](slack, "SCS", {"eps_abs": LOW.gap, "eps_rel": LOW.gap})
+    run = RUNS[family](slack)
+    run.solver, run.options = "SCS", {"eps_abs": LOW.gap, "eps_rel": LOW.gap}
     tight = WRITTEN_OUT[family](run.problem).solve("SCS")
     solution = run.run(HIGH, max_rounds=12)
     assert abs(tight.gap) < ROUNDING * 100

@@ -132,7 +132,8 @@ def test_a_label_that_costs_nothing_keeps_its_margin_of_zero() -> None:
 @pytest.mark.parametrize("scaling", ["margin", "slack"])
 def test_inseparable_data_end_the_run_infeasible_and_it_says_so(scaling: Scaling, solver: str) -> None:
     twins = StructuredSVM.read([np.ones((1, 2))] * 2, [[0], [1]], edges="none", C=1.0, scaling=scaling)
-    run = hard_margin_cuts(twins, solver)
+    run = hard_margin_cuts(twins)
+    run.solver = solver
     assert run.run(HIGH, max_rounds=1).primal == np.inf  # P of the soft margin would be 2
     solution = run.run(HIGH)
     assert solution.status is Status.INFEASIBLE
