@@ -12,7 +12,7 @@ from convexstruct.models.log_linear.likelihood import ENTRIES as _LIKELIHOOD
 from convexstruct.models.log_linear.likelihood import likelihood
 from convexstruct.models.log_linear.pseudolikelihood import ENTRIES as _PSEUDOLIKELIHOOD
 from convexstruct.models.log_linear.pseudolikelihood import pseudolikelihood
-from convexstruct.models.log_linear.statement import Distributions, over_cliques, parameters, written_out
+from convexstruct.models.log_linear.statement import parameters, written_out
 
 #: Every formulation of the family.
 ENTRIES: tuple[Entry, ...] = (
@@ -26,14 +26,12 @@ ENTRIES: tuple[Entry, ...] = (
 
 __all__ = [
     "ENTRIES",
-    "Distributions",
     "camel",
     "clique_entropy",
     "expected_counts",
     "expected_likelihood",
     "likelihood",
     "maximum_entropy",
-    "over_cliques",
     "parameters",
     "pseudolikelihood",
     "tree_reweighted",

@@ -2,18 +2,8 @@
 
 from convexstruct.models.formulation import Entry
 from convexstruct.models.projection import boxes, polytopes
-from convexstruct.models.projection.boxes import Entries, box, box_dual
-from convexstruct.models.projection.polytopes import (
-    Rows,
-    agreements,
-    corners,
-    entry,
-    junction_tree,
-    labellings,
-    tables,
-    tables_dual,
-    variables,
-)
+from convexstruct.models.projection.boxes import box, box_dual
+from convexstruct.models.projection.polytopes import labellings, tables, tables_dual, variables
 
 #: Every formulation of the family.
 ENTRIES: tuple[Entry, ...] = (
@@ -21,18 +11,4 @@ ENTRIES: tuple[Entry, ...] = (
     *polytopes.ENTRIES,
 )
 
-__all__ = [
-    "ENTRIES",
-    "Entries",
-    "Rows",
-    "agreements",
-    "box",
-    "box_dual",
-    "corners",
-    "entry",
-    "junction_tree",
-    "labellings",
-    "tables",
-    "tables_dual",
-    "variables",
-]
+__all__ = ["ENTRIES", "box", "box_dual", "labellings", "tables", "tables_dual", "variables"]
