@@ -28,22 +28,19 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, Reference, Sizes, equation
+from convexstruct.models.entries import ENTRIES, Entry
+from convexstruct.models.formulation import Equation, Formulation, Recovered, Reference, Sizes, equation
 from convexstruct.validation.arguments import Named, no_attribute
 
 #: The families that have formulations: the folders here.
 FOLDERS = tuple(entry.name for entry in pkgutil.iter_modules(__path__) if entry.ispkg)
 
+for _folder in FOLDERS:
+    importlib.import_module(f"{__name__}.{_folder}")
+
 #: Every formulation by "family.name".
 FORMULATIONS: Mapping[str, Entry] = MappingProxyType(
-    Named(
-        "formulation",
-        {
-            f"{entry.family}.{entry.name}": entry
-            for folder in FOLDERS
-            for entry in importlib.import_module(f"{__name__}.{folder}").ENTRIES
-        },
-    )
+    Named("formulation", {f"{entry.family}.{entry.name}": entry for entry in ENTRIES})
 )
 
 

@@ -417,24 +417,3 @@ _NO_SOLUTION = {
 def _rows(constraint: Any) -> int:
     """The number of scalar rows of a constraint; of a cone, those of all its arguments together."""
     return int(constraint.size) if isinstance(constraint.size, (int, np.integer)) else int(sum(constraint.size))
-
-
-@dataclass(frozen=True)
-class Entry:
-    """An entry of `FORMULATIONS`: how to build a formulation, and where it comes from.
-
-    name, family : "compact_dual" of "generative_margin"; `FORMULATIONS` knows it as "generative_margin.compact_dual".
-    title : one line of text. paper, equations : the source, as text.
-    optimum : entries of a family with the same ``optimum`` have one optimal value ("p*"; the proximal ones "p_n*").
-    enumerated : whether it writes out all assignments, and so is for small instances only.
-    builder : problem -> `Formulation`, or an object with the same ``reference`` and ``solve``.
-    """
-
-    name: str
-    family: str
-    title: str
-    paper: str
-    equations: str
-    optimum: str
-    enumerated: bool
-    builder: Callable[..., Any]

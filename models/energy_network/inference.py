@@ -5,13 +5,13 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 
-from convexstruct.core.registry import one_family
 from convexstruct.families.energy_network.energy import factor
 from convexstruct.families.energy_network.inference import EnergyInference
-from convexstruct.models.formulation import Entry, Formulation, Recovered, equation
+from convexstruct.models.entries import stated
+from convexstruct.models.formulation import Formulation, Recovered, equation
 
 
-@one_family
+@stated("inference: the least energy on the cube", "paper 1, SPEN", "prediction", optimum="E*")
 def least_energy(problem: EnergyInference) -> Formulation:
     r"""Inference, all examples at once:
 
@@ -43,11 +43,3 @@ def least_energy(problem: EnergyInference) -> Formulation:
         source="paper 1, SPEN: the limit of its prediction",
         recover=recover,
     )
-
-
-ENTRIES = (
-    Entry(
-        "least_energy", "energy_network", "inference: the least energy on the cube", "paper 1, SPEN", "prediction",
-        "E*", False, least_energy,
-    ),
-)  # fmt: skip

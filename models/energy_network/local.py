@@ -12,15 +12,20 @@ from dataclasses import replace
 import cvxpy as cp
 import numpy as np
 
-from convexstruct.core.registry import one_family
 from convexstruct.families.energy_network.unrolled import UnrolledEnergyNetwork
-from convexstruct.models.formulation import Entry, Formulation, Recovered, equation
+from convexstruct.models.entries import stated
+from convexstruct.models.formulation import Formulation, Recovered, equation
 
 #: Without a penalty the weights are returned at twice their size: margins of 2 leave room for a solver's tolerance.
 ROOM = 2.0
 
 
-@one_family
+@stated(
+    "an upper bound on the slides' training: the local energy alone",
+    "paper 1, SPEN",
+    "training objective",
+    optimum="H*",
+)
 def local_energy(problem: UnrolledEnergyNetwork) -> Formulation:
     r"""One hinge a label, an upper bound on the optimum of J:
 
@@ -53,11 +58,3 @@ def local_energy(problem: UnrolledEnergyNetwork) -> Formulation:
         source="ours, from paper 1, SPEN with the local energy alone",
         recover=recover,
     )
-
-
-ENTRIES = (
-    Entry(
-        "local_energy", "energy_network", "an upper bound on the slides' training: the local energy alone",
-        "paper 1, SPEN", "training objective", "H*", False, local_energy,
-    ),
-)  # fmt: skip

@@ -19,9 +19,9 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from convexstruct.core.registry import one_family
 from convexstruct.families.energy_network.problem import ConvexEnergyNetwork
-from convexstruct.models.formulation import Entry, Formulation, Recovered, equation
+from convexstruct.models.entries import stated
+from convexstruct.models.formulation import Formulation, Recovered, equation
 
 PENALTY = r"\tfrac{\lambda}{2}\left(|U|^2 + |Q|^2"
 
@@ -47,7 +47,11 @@ class Weights:
         return PENALTY + (r"\right)" if "v" not in self.by_name else r" + |v|^2\right)")
 
 
-@one_family
+@stated(
+    "the structural hinge on the cube, by the multipliers of its faces",
+    "paper 1, SPEN",
+    "training, where E is convex: ours",
+)
 def primal(problem: ConvexEnergyNetwork) -> Formulation:
     r"""J, its inner maxima by their multipliers:
 
@@ -103,7 +107,7 @@ def primal(problem: ConvexEnergyNetwork) -> Formulation:
     )
 
 
-@one_family
+@stated("the dual, one y in the cube an example", "paper 1, SPEN", "training, where E is convex: ours")
 def dual(problem: ConvexEnergyNetwork) -> Formulation:
     r"""The dual over the cube, a semidefinite program:
 
@@ -147,15 +151,3 @@ def dual(problem: ConvexEnergyNetwork) -> Formulation:
         source="ours, from paper 1, SPEN where E is convex in y",
         recover=recover,
     )
-
-
-def _entry(name: str, title: str, builder: Any) -> Entry:
-    return Entry(
-        name, "energy_network", title, "paper 1, SPEN", "training, where E is convex: ours", "p*", False, builder
-    )
-
-
-ENTRIES = (
-    _entry("primal", "the structural hinge on the cube, by the multipliers of its faces", primal),
-    _entry("dual", "the dual, one y in the cube an example", dual),
-)

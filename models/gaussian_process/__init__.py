@@ -1,14 +1,6 @@
-"""Gaussian process sequence labelling in CVXPY: every formulation by name in `ENTRIES`."""
+"""Gaussian process sequence labelling in CVXPY: the builders of its formulations."""
 
-from convexstruct.models.formulation import Entry
-from convexstruct.models.gaussian_process import compact, enumerated
 from convexstruct.models.gaussian_process.compact import compact_dual, compact_primal
 from convexstruct.models.gaussian_process.enumerated import dual, primal
 
-#: Every formulation of the family.
-ENTRIES: tuple[Entry, ...] = (
-    *enumerated.ENTRIES,
-    *compact.ENTRIES,
-)
-
-__all__ = ["ENTRIES", "compact_dual", "compact_primal", "dual", "primal"]
+__all__ = ["compact_dual", "compact_primal", "dual", "primal"]

@@ -13,16 +13,16 @@ import cvxpy as cp
 import numpy as np
 
 from convexstruct.arrays import Index
-from convexstruct.core.registry import one_family
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.marginals.triplets import picks, sums_by
+from convexstruct.models.entries import stated
 from convexstruct.models.formulation import Equation, Formulation, equation
 from convexstruct.models.gaussian_process.enumerated import (
     FUNCTION,
+    PAPER,
     QUADRATIC,
     SUBSTITUTED,
     FunctionValues,
-    entry,
 )
 
 
@@ -52,7 +52,7 @@ class Steps:
         self.sequence = np.repeat(np.arange(chains.n_chains), s)
 
 
-@one_family
+@stated("(32) with the sum over labellings by messages, polynomial size", PAPER, "ours, from (32)")
 def compact_primal(problem: GaussianProcessSequences) -> Formulation:
     r"""(32) with the sum over labellings done by messages b:
 
@@ -99,7 +99,7 @@ def compact_primal(problem: GaussianProcessSequences) -> Formulation:
     )
 
 
-@one_family
+@stated("the dual of (32) over edge marginals, polynomial size", PAPER, "ours, from (32)")
 def compact_dual(problem: GaussianProcessSequences) -> Formulation:
     r"""The dual over marginals q (positions) and e (steps):
 
@@ -152,15 +152,3 @@ def _agreement(e: Any, q: Any, states: Index, latex: str) -> Equation:
     """The sums of e by (position, label) are the marginals q there."""
     which, group = np.unique(states, return_inverse=True)
     return equation(sums_by(group, len(which)) @ e == q[which], latex)
-
-
-ENTRIES = (
-    entry(
-        "compact_primal", "(32) with the sum over labellings by messages, polynomial size", "ours, from (32)",
-        compact_primal, enumerated=False,
-    ),
-    entry(
-        "compact_dual", "the dual of (32) over edge marginals, polynomial size", "ours, from (32)", compact_dual,
-        enumerated=False,
-    ),
-)  # fmt: skip

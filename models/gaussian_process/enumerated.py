@@ -25,14 +25,14 @@ import scipy.sparse as sp
 from scipy.linalg import block_diag
 
 from convexstruct.arrays import Vector
-from convexstruct.core.registry import one_family
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.features.graphs.gram import factor
 from convexstruct.features.graphs.pairwise import read_pairwise
 from convexstruct.marginals.enumeration import MOST_LABELLINGS
 from convexstruct.marginals.pairwise_enumeration import enumerate_pairwise
 from convexstruct.marginals.triplets import sums_by
-from convexstruct.models.formulation import Entry, Formulation, Recovered, equation
+from convexstruct.models.entries import stated
+from convexstruct.models.formulation import Formulation, Recovered, equation
 
 PAPER = "paper 2, appendix E.2: Altun, Hofmann and Smola, Gaussian process sequence labelling"
 
@@ -127,7 +127,7 @@ class FunctionValues:
         return Recovered(instance, {"u": u}, {"u": u})
 
 
-@one_family
+@stated("(32), every labelling written out", PAPER, "(32)", enumerated=True)
 def primal(problem: GaussianProcessSequences, limit: int = MOST_LABELLINGS) -> Formulation:
     r"""(32), every labelling written out:
 
@@ -162,7 +162,7 @@ def primal(problem: GaussianProcessSequences, limit: int = MOST_LABELLINGS) -> F
     )
 
 
-@one_family
+@stated("the dual of (32) over distributions of labellings", PAPER, "ours, from (32)", enumerated=True)
 def dual(problem: GaussianProcessSequences, limit: int = MOST_LABELLINGS) -> Formulation:
     r"""The Fenchel dual, every labelling written out:
 
@@ -195,14 +195,3 @@ def dual(problem: GaussianProcessSequences, limit: int = MOST_LABELLINGS) -> For
         source="ours, from paper 2, (32), enumerated",
         recover=of.recover,
     )
-
-
-def entry(name: str, title: str, equations: str, builder: Any, enumerated: bool = True) -> Entry:
-    """An entry of this family in the list of formulations."""
-    return Entry(name, "gaussian_process", title, PAPER, equations, "p*", enumerated, builder)
-
-
-ENTRIES = (
-    entry("primal", "(32), every labelling written out", "(32)", primal),
-    entry("dual", "the dual of (32) over distributions of labellings", "ours, from (32)", dual),
-)

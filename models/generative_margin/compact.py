@@ -14,22 +14,22 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Labels, Matrix, Point
-from convexstruct.core.registry import one_family
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.marginals.decomposition import columns, mixture
 from convexstruct.marginals.polytope import local_polytope
+from convexstruct.models.entries import stated
 from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.generative_margin.enumerated import (
+    PAPER,
     at_parameters,
     block_entropy,
-    entry,
     eta_parameter,
     within_domain,
 )
 from convexstruct.models.generative_margin.pieces import Phi, conjugate
 
 
-@one_family
+@stated("(D) over edge or clique marginals, polynomial size", PAPER, "ours, from (8)-(9)")
 def compact_dual(problem: GenerativeMargin) -> Formulation:
     r"""The dual over edge (chain) or clique (junction tree) marginals z:
 
@@ -111,11 +111,3 @@ def _within_domain(problem: GenerativeMargin, labels: Labels, shares: Matrix) ->
     weight = np.tile(problem.eta * problem.examples.weights, len(labels))
     beta = within_domain(sp.csr_array(sp.vstack(each, format="csr")), shares.ravel() * weight, problem.c)
     return witness | {"label_shares": (beta / weight).reshape(shares.shape)}
-
-
-ENTRIES = (
-    entry(
-        "compact_dual", "(D) over edge or clique marginals, polynomial size", "ours, from (8)-(9)", compact_dual,
-        enumerated=False,
-    ),
-)  # fmt: skip

@@ -27,12 +27,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Index, Labels, Matrix, Point, Vector
-from convexstruct.core.registry import one_family
 from convexstruct.families.generative_margin.general import only_linear
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.models.constraint_generation import Round as Round
+from convexstruct.models.entries import stated
 from convexstruct.models.formulation import Formulation, equation
-from convexstruct.models.generative_margin.enumerated import SUB_DISTRIBUTION, block_sums, entry
+from convexstruct.models.generative_margin.enumerated import PAPER, SUB_DISTRIBUTION, block_sums
 from convexstruct.models.generative_margin.pieces import limits, penalty, term
 from convexstruct.models.labelling_cuts import LabellingCuts
 from convexstruct.validation.arguments import flag
@@ -206,19 +206,13 @@ def valid_floor(problem: GenerativeMargin, upper: float) -> Vector:
     return np.asarray(np.where(c > 0, -room / np.where(c > 0, c, 1.0), -np.inf))
 
 
-@one_family
+@stated("(P) by constraint generation, a slack for each example", PAPER, "(2)-(5)")
 def n_slack(problem: GenerativeMargin) -> ConstraintGeneration:
     """(P) by constraint generation with a slack for each example: up to K constraints a round."""
     return ConstraintGeneration(problem)
 
 
-@one_family
+@stated("(P) by constraint generation, one slack for all", PAPER, "(2)-(5)")
 def one_slack(problem: GenerativeMargin) -> ConstraintGeneration:
     """(P) by constraint generation with one slack xi = sum_k w_k eps_k for all examples: one constraint a round."""
     return ConstraintGeneration(problem, one_slack=True)
-
-
-ENTRIES = (
-    entry("n_slack", "(P) by constraint generation, a slack for each example", "(2)-(5)", n_slack, enumerated=False),
-    entry("one_slack", "(P) by constraint generation, one slack for all", "(2)-(5)", one_slack, enumerated=False),
-)

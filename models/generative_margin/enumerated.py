@@ -29,13 +29,13 @@ import scipy.sparse as sp
 
 from convexstruct.arrays import Point, Vector
 from convexstruct.core.mixtures import beyond_rounding, of_single_labellings, shares_of
-from convexstruct.core.registry import one_family
 from convexstruct.families.generative_margin.general import only_linear
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.graphs import TableLayout
 from convexstruct.marginals.enumeration import MOST_LABELLINGS, Enumerated, enumerate_counts
 from convexstruct.marginals.triplets import sums_by
-from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, equation
+from convexstruct.models.entries import stated
+from convexstruct.models.formulation import Equation, Formulation, Recovered, equation
 from convexstruct.models.generative_margin.pieces import Phi, conjugate, limits, penalty, term
 from convexstruct.tolerances import ROUNDING
 
@@ -126,7 +126,7 @@ def at_parameters(problem: GenerativeMargin, formulation: Formulation) -> Genera
     return replace(problem, eta=float(formulation.parameters["eta"].value))
 
 
-@one_family
+@stated("(P), every assignment written out", PAPER, "(2)-(5)", enumerated=True)
 def primal(problem: GenerativeMargin, limit: int = MOST_LABELLINGS) -> Formulation:
     r"""(P), all assignments enumerated:
 
@@ -231,7 +231,7 @@ class DualSet:
         return Recovered(instance, {"theta": theta}, self.rows.witness(beta, instance.eta, instance.c))
 
 
-@one_family
+@stated("(D') over the multipliers of every assignment", PAPER, "(D'), (6), (7)", enumerated=True)
 def dual_beta(problem: GenerativeMargin, limit: int = MOST_LABELLINGS) -> Formulation:
     r"""(D'), over beta and lambda, all assignments enumerated:
 
@@ -271,7 +271,7 @@ def dual_beta(problem: GenerativeMargin, limit: int = MOST_LABELLINGS) -> Formul
     return of.formulation("dual_beta", source, of.omega - cp.sum(lam) + q, latex, "D'", parts, **further)
 
 
-@one_family
+@stated("(D) over (mu, omega, lambda), exponential cones", PAPER, "(7)-(9)", enumerated=True)
 def dual(problem: GenerativeMargin, limit: int = MOST_LABELLINGS) -> Formulation:
     r"""(D), over (mu, omega, lambda) in script-D x {lambda >= 0}:
 
@@ -309,7 +309,7 @@ def dual(problem: GenerativeMargin, limit: int = MOST_LABELLINGS) -> Formulation
     return of.formulation("dual", "paper 0, (7)-(9), enumerated", value, latex, "8", parts, **further)
 
 
-@one_family
+@stated("(D) with lambda eliminated", PAPER, "ours, from (7)-(9)", enumerated=True)
 def entropy_dual(problem: GenerativeMargin, limit: int = MOST_LABELLINGS) -> Formulation:
     r"""The dual without lambda (ours; the maximum of (8) over lambda_i is at lambda_i = V_i):
 
@@ -373,16 +373,3 @@ def block_entropy(layout: TableLayout, v: Any) -> Any:
     """sum_ij v_ij ln(v_ij / V_i), V_i = sum_j v_ij: convex in v (d,), one exponential cone an entry."""
     same_block = sp.csr_array(block_sums(layout).T @ block_sums(layout))
     return cp.sum(cp.rel_entr(v, same_block @ v))
-
-
-def entry(name: str, title: str, equations: str, builder: Any, enumerated: bool = True, optimum: str = "p*") -> Entry:
-    """An entry of this family in the list of formulations."""
-    return Entry(name, "generative_margin", title, PAPER, equations, optimum, enumerated, builder)
-
-
-ENTRIES = (
-    entry("primal", "(P), every assignment written out", "(2)-(5)", primal),
-    entry("dual_beta", "(D') over the multipliers of every assignment", "(D'), (6), (7)", dual_beta),
-    entry("dual", "(D) over (mu, omega, lambda), exponential cones", "(7)-(9)", dual),
-    entry("entropy_dual", "(D) with lambda eliminated", "ours, from (7)-(9)", entropy_dual),
-)

@@ -15,20 +15,20 @@ from numpy.typing import ArrayLike
 from scipy.special import wrightomega
 
 from convexstruct.arrays import Point, Vector
-from convexstruct.core.registry import one_family
 from convexstruct.families.generative_margin.general import only_linear
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.marginals.enumeration import MOST_LABELLINGS
+from convexstruct.models.entries import stated
 from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.generative_margin.enumerated import (
     LAMBDA,
     MARGIN,
+    PAPER,
     SUB_DISTRIBUTION,
     DualSet,
     MarginRows,
     at_parameters,
     block_sums,
-    entry,
     eta_parameter,
 )
 from convexstruct.rounding import Rounded, exact, square
@@ -135,7 +135,7 @@ def _instance(problem: GenerativeMargin, formulation: Formulation) -> ProximalMa
     return ProximalMargin(at_parameters(problem, formulation), float(values["gamma"].value), centre)
 
 
-@one_family
+@stated("(P_n), the proximal primal", PAPER, "(14)-(17)", optimum="p_n*", enumerated=True)
 def proximal(
     problem: GenerativeMargin, gamma: float = 1.0, centre: ArrayLike | None = None, limit: int = MOST_LABELLINGS
 ) -> Formulation:
@@ -188,7 +188,7 @@ def proximal(
     )
 
 
-@one_family
+@stated("(D_n), the proximal dual", PAPER, "(18), (19), (9)", optimum="p_n*", enumerated=True)
 def proximal_dual(
     problem: GenerativeMargin, gamma: float = 1.0, centre: ArrayLike | None = None, limit: int = MOST_LABELLINGS
 ) -> Formulation:
@@ -246,9 +246,3 @@ def proximal_dual(
         source="paper 0, (18), (19), enumerated",
         recover=recover,
     )
-
-
-ENTRIES = (
-    entry("proximal", "(P_n), the proximal primal", "(14)-(17)", proximal, optimum="p_n*"),
-    entry("proximal_dual", "(D_n), the proximal dual", "(18), (19), (9)", proximal_dual, optimum="p_n*"),
-)

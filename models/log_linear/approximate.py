@@ -34,14 +34,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Flags, Index
-from convexstruct.core.registry import one_family
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.graphs import starts
 from convexstruct.marginals.triplets import Triplets, picks, sums_by
+from convexstruct.models.entries import stated
 from convexstruct.models.formulation import Formulation, Recovered, equation
-from convexstruct.models.log_linear.entropy import entry
-from convexstruct.models.log_linear.statement import QUADRATIC, Penalised, parameters
+from convexstruct.models.log_linear.statement import PAPER, QUADRATIC, Penalised, parameters
 from convexstruct.validation.arguments import sentence
 
 #: LaTeX.
@@ -185,7 +184,12 @@ class Beliefs:
         return value - cp.sum(cp.multiply(np.concatenate(rho)[kept], each))
 
 
-@one_family
+@stated(
+    "approximate maximum entropy with Bethe entropies, at most one cycle a part",
+    PAPER,
+    "Approx-Maximum-Entropy, (20.17)-(20.23)",
+    optimum="p_bethe*",
+)
 def camel(problem: MarkovRandomField) -> Formulation:
     r"""Approximate maximum entropy with Bethe entropies (CAMEL):
 
@@ -209,7 +213,12 @@ def camel(problem: MarkovRandomField) -> Formulation:
     return _over("camel", problem, bethe(problem.factors.graph), BETHE, "paper 4, (20.17)-(20.23)")
 
 
-@one_family
+@stated(
+    "the same with the mean entropy of spanning trees, concave on any graph",
+    PAPER,
+    "Approx-Maximum-Entropy",
+    optimum="p_trw*",
+)
 def tree_reweighted(problem: MarkovRandomField) -> Formulation:
     r"""Approximate maximum entropy with a tree-reweighted entropy, on any graph: as `camel`, with
 
@@ -259,15 +268,3 @@ def _over(name: str, problem: MarkovRandomField, weights: Weights, shown: str, s
         source=source,
         recover=recover if nx.is_forest(problem.factors.graph) else None,  # with cycles the optimum is not p*
     )
-
-
-ENTRIES = (
-    entry(
-        "camel", "approximate maximum entropy with Bethe entropies, at most one cycle a part",
-        "Approx-Maximum-Entropy, (20.17)-(20.23)", camel, optimum="p_bethe*",
-    ),
-    entry(
-        "tree_reweighted", "the same with the mean entropy of spanning trees, concave on any graph",
-        "Approx-Maximum-Entropy", tree_reweighted, optimum="p_trw*",
-    ),
-)  # fmt: skip

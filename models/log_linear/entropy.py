@@ -8,15 +8,13 @@ Both are exact, for Markov random fields and for conditional ones; what they sha
 
 from __future__ import annotations
 
-from typing import Any
-
 import cvxpy as cp
 
-from convexstruct.core.registry import one_family
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.marginals.enumeration import MOST_LABELLINGS
-from convexstruct.models.formulation import Entry, Formulation
+from convexstruct.models.entries import stated
+from convexstruct.models.formulation import Formulation
 from convexstruct.models.log_linear.statement import (
     PAPER,
     QUADRATIC,
@@ -32,7 +30,7 @@ ENUMERATED = r"- C \sum_i \omega_i \sum_y q_i(y) \ln q_i(y)"
 CLIQUES = r"- C \sum_i \omega_i \sum_c \sum q_{i,c} \ln \frac{q_{i,c}}{q_{i,\mathrm{sep}(c)}}"
 
 
-@one_family
+@stated("maximum entropy given moments, every labelling written out", PAPER, "(20.10)", enumerated=True)
 def maximum_entropy(problem: ConditionalRandomField | MarkovRandomField, limit: int = MOST_LABELLINGS) -> Formulation:
     r"""Maximum entropy, every labelling written out:
 
@@ -54,7 +52,7 @@ def maximum_entropy(problem: ConditionalRandomField | MarkovRandomField, limit: 
     return _over("maximum_entropy", problem, written_out(problem, limit), ENUMERATED, "paper 4, (20.10), enumerated")
 
 
-@one_family
+@stated("the same over clique tables, clique minus separator entropies", PAPER, "(20.10), on junction trees")
 def clique_entropy(problem: ConditionalRandomField | MarkovRandomField) -> Formulation:
     r"""Maximum entropy over clique tables z of junction trees, of polynomial size and exact:
 
@@ -92,20 +90,3 @@ def _over(name: str, problem: Model, of: Distributions, shown: str, source: str)
         source=source,
         recover=lambda formulation: penalised.recover(formulation, of),
     )
-
-
-def entry(name: str, title: str, equations: str, builder: Any, optimum: str = "p*", enumerated: bool = False) -> Entry:
-    """An entry of this family in the list of formulations."""
-    return Entry(name, "log_linear", title, PAPER, equations, optimum, enumerated, builder)
-
-
-ENTRIES = (
-    entry(
-        "maximum_entropy", "maximum entropy given moments, every labelling written out", "(20.10)", maximum_entropy,
-        enumerated=True,
-    ),
-    entry(
-        "clique_entropy", "the same over clique tables, clique minus separator entropies", "(20.10), on junction trees",
-        clique_entropy,
-    ),
-)  # fmt: skip

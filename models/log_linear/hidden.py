@@ -15,15 +15,14 @@ import cvxpy as cp
 import numpy as np
 
 from convexstruct.arrays import Vector
-from convexstruct.core.registry import one_family
 from convexstruct.families.log_linear.hidden import HiddenField
 from convexstruct.marginals.enumeration import MOST_LABELLINGS
+from convexstruct.models.entries import stated
 from convexstruct.models.formulation import Formulation, Recovered, equation
-from convexstruct.models.log_linear.entropy import entry
-from convexstruct.models.log_linear.statement import Penalised, written_out
+from convexstruct.models.log_linear.statement import PAPER, Penalised, written_out
 
 
-@one_family
+@stated("the convex bound of EM: maximum likelihood of expected features", PAPER, "hidden variables", optimum="q*")
 def expected_likelihood(
     problem: HiddenField, theta_0: Vector | None = None, limit: int = MOST_LABELLINGS
 ) -> Formulation:
@@ -67,11 +66,3 @@ def expected_likelihood(
         source="paper 4, hidden variables, the M step of EM",
         recover=recover if problem.observed or problem.unknown else None,
     )
-
-
-ENTRIES = (
-    entry(
-        "expected_likelihood", "the convex bound of EM: maximum likelihood of expected features", "hidden variables",
-        expected_likelihood, optimum="q*",
-    ),
-)  # fmt: skip

@@ -11,14 +11,16 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from convexstruct.core.registry import one_family
 from convexstruct.families.log_linear.hidden_markov import TABLES, HiddenMarkov
 from convexstruct.inference.baum_welch import expected
+from convexstruct.models.entries import stated
 from convexstruct.models.formulation import Formulation, Recovered, equation
-from convexstruct.models.log_linear.entropy import entry
+from convexstruct.models.log_linear.statement import PAPER
 
 
-@one_family
+@stated(
+    "the convex bound of Baum-Welch: maximum likelihood of expected counts", PAPER, "hidden variables", optimum="q_hmm*"
+)
 def expected_counts(problem: HiddenMarkov, theta_0: Any = None) -> Formulation:
     r"""Maximum likelihood of expected counts:
 
@@ -58,11 +60,3 @@ def expected_counts(problem: HiddenMarkov, theta_0: Any = None) -> Formulation:
         source="paper 4, hidden variables, the M step of Baum-Welch",
         recover=recover,
     )
-
-
-ENTRIES = (
-    entry(
-        "expected_counts", "the convex bound of Baum-Welch: maximum likelihood of expected counts", "hidden variables",
-        expected_counts, optimum="q_hmm*",
-    ),
-)  # fmt: skip

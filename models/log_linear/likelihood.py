@@ -11,16 +11,15 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 
-from convexstruct.core.registry import one_family
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.marginals.enumeration import MOST_LABELLINGS
+from convexstruct.models.entries import stated
 from convexstruct.models.formulation import Formulation, Recovered, equation
-from convexstruct.models.log_linear.entropy import entry
-from convexstruct.models.log_linear.statement import Penalised, written_out
+from convexstruct.models.log_linear.statement import PAPER, Penalised, written_out
 
 
-@one_family
+@stated("penalised maximum likelihood, every labelling written out", PAPER, "20.2, (20.4)", enumerated=True)
 def likelihood(problem: ConditionalRandomField | MarkovRandomField, limit: int = MOST_LABELLINGS) -> Formulation:
     r"""Penalised maximum likelihood:
 
@@ -58,11 +57,3 @@ def likelihood(problem: ConditionalRandomField | MarkovRandomField, limit: int =
         source="paper 4, maximum likelihood, enumerated",
         recover=recover,
     )
-
-
-ENTRIES = (
-    entry(
-        "likelihood", "penalised maximum likelihood, every labelling written out", "20.2, (20.4)", likelihood,
-        enumerated=True,
-    ),
-)  # fmt: skip

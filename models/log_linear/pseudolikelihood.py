@@ -10,15 +10,14 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 
-from convexstruct.core.registry import one_family
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
 from convexstruct.marginals.triplets import sums_by
+from convexstruct.models.entries import stated
 from convexstruct.models.formulation import Formulation, Recovered, equation
-from convexstruct.models.log_linear.entropy import entry
-from convexstruct.models.log_linear.statement import Penalised
+from convexstruct.models.log_linear.statement import PAPER, Penalised
 
 
-@one_family
+@stated("pseudolikelihood: a softmax for each distinct conditional", PAPER, "20.6, (20.31)", optimum="p_pl*")
 def pseudolikelihood(problem: PseudoLikelihood) -> Formulation:
     r"""Penalised maximum pseudolikelihood:
 
@@ -56,11 +55,3 @@ def pseudolikelihood(problem: PseudoLikelihood) -> Formulation:
         source="paper 4, pseudolikelihood, (20.31)",
         recover=recover,
     )
-
-
-ENTRIES = (
-    entry(
-        "pseudolikelihood", "pseudolikelihood: a softmax for each distinct conditional", "20.6, (20.31)",
-        pseudolikelihood, optimum="p_pl*",
-    ),
-)  # fmt: skip

@@ -18,9 +18,9 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from convexstruct.core.registry import one_family
 from convexstruct.families.projection.box import BoxProjection
-from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, equation
+from convexstruct.models.entries import stated
+from convexstruct.models.formulation import Equation, Formulation, Recovered, equation
 
 PAPER = "paper 2: Lower Bounds for BMRM and Faster Rates for Training SVMs"
 
@@ -50,7 +50,7 @@ class Entries:
         return replace(self.problem, m=np.asarray(self.m.value), z=float(self.z.value))
 
 
-@one_family
+@stated("a box cut by one equality", PAPER, "appendix B", optimum="p* of a box")
 def box(problem: BoxProjection) -> Formulation:
     r"""The quadratic program of appendix B:
 
@@ -86,7 +86,7 @@ def box(problem: BoxProjection) -> Formulation:
     )
 
 
-@one_family
+@stated("its dual, with the bounds' multipliers", PAPER, "(27)-(28)", optimum="p* of a box")
 def box_dual(problem: BoxProjection) -> Formulation:
     r"""The dual of `box`, over rho and the multipliers of the finite bounds:
 
@@ -124,18 +124,3 @@ def box_dual(problem: BoxProjection) -> Formulation:
         source="paper 2, appendix B, (27)-(28)",
         recover=recover,
     )
-
-
-ENTRIES = (
-    Entry("box", "projection", "a box cut by one equality", PAPER, "appendix B", "p* of a box", False, box),
-    Entry(
-        "box_dual",
-        "projection",
-        "its dual, with the bounds' multipliers",
-        PAPER,
-        "(27)-(28)",
-        "p* of a box",
-        False,
-        box_dual,
-    ),
-)

@@ -23,10 +23,10 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from convexstruct.arrays import Index
-from convexstruct.core.registry import one_family
 from convexstruct.families.projection.tables import MarginalProjection
 from convexstruct.graphs import starts
-from convexstruct.models.formulation import Entry, Formulation, Recovered, equation
+from convexstruct.models.entries import stated
+from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.projection.boxes import PAPER
 from convexstruct.oracles.polytope.clique_tables import CliqueTables
 
@@ -86,7 +86,7 @@ def agreements(structure: CliqueTables) -> sp.csr_array:
     return sp.csr_array(sp.coo_array(entries, shape=whole))
 
 
-@one_family
+@stated("the local marginal polytope, clique by clique", PAPER, "E.3, E.3.1", optimum="p* of tables")
 def tables(problem: MarginalProjection) -> Formulation:
     r"""The quadratic program of E.3:
 
@@ -121,7 +121,7 @@ def tables(problem: MarginalProjection) -> Formulation:
     )
 
 
-@one_family
+@stated("its dual over agreements and sums", PAPER, "(33)-(38)", optimum="p* of tables")
 def tables_dual(problem: MarginalProjection) -> Formulation:
     r"""The dual of `tables`:
 
@@ -159,7 +159,13 @@ def tables_dual(problem: MarginalProjection) -> Formulation:
     )
 
 
-@one_family
+@stated(
+    "distributions of all labellings, on junction trees",
+    PAPER,
+    "ours, from E.3",
+    optimum="p* of tables",
+    enumerated=True,
+)
 def labellings(problem: MarginalProjection, limit: int = LIMIT) -> Formulation:
     r"""Over a distribution (times z) q of all labellings of each component:
 
@@ -274,14 +280,3 @@ def junction_tree(cliques: list[set[int]], n_variables: int) -> None:
         raise ValueError(
             "the cliques form no junction tree: tables that agree locally need not belong to a distribution"
         )
-
-
-def entry(name: str, title: str, equations: str, builder: Any, enumerated: bool = False) -> Entry:
-    return Entry(name, "projection", title, PAPER, equations, "p* of tables", enumerated, builder)
-
-
-ENTRIES = (
-    entry("tables", "the local marginal polytope, clique by clique", "E.3, E.3.1", tables),
-    entry("tables_dual", "its dual over agreements and sums", "(33)-(38)", tables_dual),
-    entry("labellings", "distributions of all labellings, on junction trees", "ours, from E.3", labellings, True),
-)

@@ -22,10 +22,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Point, Vector
-from convexstruct.core.registry import one_family
 from convexstruct.families.regularized_risk.problem import Plane, RegularizedRisk
+from convexstruct.models.entries import stated
 from convexstruct.models.formulation import Formulation, Recovered, equation
-from convexstruct.models.regularized_risk.risk import NORM, Parts, at_lam, entry, lam_parameter, point_of
+from convexstruct.models.regularized_risk.risk import NORM, PAPER, Parts, at_lam, lam_parameter, point_of
 from convexstruct.validation.arguments import number, refuse, sequence
 from convexstruct.validation.arrays import real
 
@@ -75,7 +75,7 @@ class AllPlanes:
         return {"alpha": np.asarray(self.alpha.T @ np.asarray(beta))}
 
 
-@one_family
+@stated("one maximum over every combination of pieces", PAPER, "(8), (9)", enumerated=True)
 def piecewise(problem: RegularizedRisk, limit: int = LIMIT) -> Formulation:
     r"""(1) with the risk as one maximum of planes, all written out:
 
@@ -115,7 +115,7 @@ def piecewise(problem: RegularizedRisk, limit: int = LIMIT) -> Formulation:
     )
 
 
-@one_family
+@stated("its adjoint over the simplex", PAPER, "(10)-(12)", enumerated=True)
 def piecewise_adjoint(problem: RegularizedRisk, limit: int = LIMIT) -> Formulation:
     r"""The adjoint of (9), all planes written out:
 
@@ -186,7 +186,7 @@ def mixture(planes: Sequence[Plane], beta: Any) -> Point:
     return {"alpha": np.asarray(sum(share * plane.alpha for share, plane in zip(weights / weights.sum(), planes)))}
 
 
-@one_family
+@stated("the subproblem of bundle methods", PAPER, "(3)", optimum="J_t*")
 def bmrm(problem: RegularizedRisk, planes: Sequence[Plane] | None = None) -> Formulation:
     r"""The subproblem of a bundle method after t planes:
 
@@ -223,7 +223,7 @@ def bmrm(problem: RegularizedRisk, planes: Sequence[Plane] | None = None) -> For
     )
 
 
-@one_family
+@stated("its dual, what qp-bmrm solves in every round", PAPER, "(10)-(11)", optimum="J_t*")
 def bmrm_dual(problem: RegularizedRisk, planes: Sequence[Plane] | None = None) -> Formulation:
     r"""The dual of (3): (10)-(11) on the planes found so far.
 
@@ -259,11 +259,3 @@ def bmrm_dual(problem: RegularizedRisk, planes: Sequence[Plane] | None = None) -
         source="paper 2, (10)-(11), for J_t",
         recover=recover,
     )
-
-
-ENTRIES = (
-    entry("piecewise", "one maximum over every combination of pieces", "(8), (9)", piecewise, enumerated=True),
-    entry("piecewise_adjoint", "its adjoint over the simplex", "(10)-(12)", piecewise_adjoint, enumerated=True),
-    entry("bmrm", "the subproblem of bundle methods", "(3)", bmrm, optimum="J_t*"),
-    entry("bmrm_dual", "its dual, what qp-bmrm solves in every round", "(10)-(11)", bmrm_dual, optimum="J_t*"),
-)

@@ -24,10 +24,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Vector
-from convexstruct.core.registry import one_family
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.marginals.triplets import sums_by
-from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, equation
+from convexstruct.models.entries import stated
+from convexstruct.models.formulation import Equation, Formulation, Recovered, equation
 
 PAPER = "paper 2: Saha, Zhang and Vishwanathan, Lower bounds for BMRM and faster rates for training SVMs"
 
@@ -128,7 +128,7 @@ def point_of(variables: dict[str, Any]) -> dict[str, Vector]:
     return {name: np.asarray(variables[name].value) for name in ("w", "b") if name in variables}
 
 
-@one_family
+@stated("the regularised risk by slacks", PAPER, "(1)-(2)")
 def primal(problem: RegularizedRisk) -> Formulation:
     r"""(1) with the risk (2), or that of any other loss, with a slack for each group:
 
@@ -166,7 +166,7 @@ def primal(problem: RegularizedRisk) -> Formulation:
     )
 
 
-@one_family
+@stated("the adjoint over the pieces' weights, with and without bias", PAPER, "(11), (20)-(22)")
 def adjoint(problem: RegularizedRisk) -> Formulation:
     r"""The adjoint of (1), with w(alpha) as a variable:
 
@@ -202,7 +202,7 @@ def adjoint(problem: RegularizedRisk) -> Formulation:
     )
 
 
-@one_family
+@stated("Nesterov's f(w) + g*(A w)", PAPER, "(17), (20)")
 def nesterov(problem: RegularizedRisk) -> Formulation:
     r"""Nesterov's form of (1), f strongly convex and g* a maximum of affine functions:
 
@@ -238,7 +238,7 @@ def nesterov(problem: RegularizedRisk) -> Formulation:
     )
 
 
-@one_family
+@stated("Nesterov's adjoint -g(alpha) - f*(-A'alpha)", PAPER, "(18)-(20)")
 def nesterov_adjoint(problem: RegularizedRisk) -> Formulation:
     r"""Nesterov's adjoint, which meets (17) at the optimum, (19):
 
@@ -291,16 +291,3 @@ def _highest(problem: RegularizedRisk, values: Any) -> Any:
     at = loss.start[:-1, None] + np.minimum(np.arange(width), sizes[:, None] - 1)
     top = cp.max(cp.reshape(values[at.ravel()], at.shape, order="C"), axis=1)
     return cp.pos(top) if loss.floor else top
-
-
-def entry(name: str, title: str, equations: str, builder: Any, enumerated: bool = False, optimum: str = "p*") -> Entry:
-    """An entry of this family in the list of formulations."""
-    return Entry(name, "regularized_risk", title, PAPER, equations, optimum, enumerated, builder)
-
-
-ENTRIES = (
-    entry("primal", "the regularised risk by slacks", "(1)-(2)", primal),
-    entry("adjoint", "the adjoint over the pieces' weights, with and without bias", "(11), (20)-(22)", adjoint),
-    entry("nesterov", "Nesterov's f(w) + g*(A w)", "(17), (20)", nesterov),
-    entry("nesterov_adjoint", "Nesterov's adjoint -g(alpha) - f*(-A'alpha)", "(18)-(20)", nesterov_adjoint),
-)

@@ -27,18 +27,18 @@ from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Point, Vector
 from convexstruct.core.certificates import Unconstrained
-from convexstruct.core.registry import one_family
 from convexstruct.families.regularized_risk import bounds
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.models.entries import stated
 from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.regularized_risk.risk import (
     N_TH,
     NORM,
+    PAPER,
     SHARE,
     STATIONARY,
     Parts,
     at_lam,
-    entry,
     lam_parameter,
     point_of,
 )
@@ -117,7 +117,7 @@ def _instance(problem: RegularizedRisk, formulation: Formulation, centre: Vector
     return SmoothedProblem(at_lam(problem, formulation), float(formulation.parameters["mu"].value), centre)
 
 
-@one_family
+@stated("the smoothed risk J_mu", PAPER, "(23)", optimum="J_mu*")
 def smoothed(problem: RegularizedRisk, mu: float = 1.0, centre: ArrayLike | None = None) -> Formulation:
     r"""The smoothed primal:
 
@@ -165,7 +165,7 @@ def smoothed(problem: RegularizedRisk, mu: float = 1.0, centre: ArrayLike | None
     )
 
 
-@one_family
+@stated("its adjoint", PAPER, "(22), (23)", optimum="J_mu*")
 def smoothed_dual(problem: RegularizedRisk, mu: float = 1.0, centre: ArrayLike | None = None) -> Formulation:
     r"""The smoothed adjoint:
 
@@ -203,9 +203,3 @@ def smoothed_dual(problem: RegularizedRisk, mu: float = 1.0, centre: ArrayLike |
         source="paper 2, (22), (23)",
         recover=recover,
     )
-
-
-ENTRIES = (
-    entry("smoothed", "the smoothed risk J_mu", "(23)", smoothed, optimum="J_mu*"),
-    entry("smoothed_dual", "its adjoint", "(22), (23)", smoothed_dual, optimum="J_mu*"),
-)

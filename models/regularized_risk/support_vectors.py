@@ -16,10 +16,10 @@ import cvxpy as cp
 import numpy as np
 
 from convexstruct.arrays import Point, Vector
-from convexstruct.core.registry import one_family
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.models.entries import stated
 from convexstruct.models.formulation import Formulation, Recovered, equation
-from convexstruct.models.regularized_risk.risk import Parts, entry, point_of
+from convexstruct.models.regularized_risk.risk import PAPER, Parts, point_of
 from convexstruct.rounding import Rounded
 
 OMEGA = r"\omega"
@@ -79,7 +79,7 @@ class Cost:
         return Recovered(Rescaled(replace(self.problem, lam=lam)), point, {"alpha": np.asarray(scaled) * lam})
 
 
-@one_family
+@stated("the textbook primal with C", PAPER, "(1)-(2), over lambda", optimum="p*/lam")
 def svm(problem: RegularizedRisk) -> Formulation:
     r"""The problem in the form of textbooks, (1) divided by lam, with C = 1 / (lam sum_i omega_i):
 
@@ -114,7 +114,7 @@ def svm(problem: RegularizedRisk) -> Formulation:
     )
 
 
-@one_family
+@stated("the textbook dual with C", PAPER, "(20)-(22), over lambda", optimum="p*/lam")
 def svm_dual(problem: RegularizedRisk) -> Formulation:
     r"""The textbook dual:
 
@@ -145,9 +145,3 @@ def svm_dual(problem: RegularizedRisk) -> Formulation:
         source="paper 2, (20)-(22), over lambda",
         recover=recover,
     )
-
-
-ENTRIES = (
-    entry("svm", "the textbook primal with C", "(1)-(2), over lambda", svm, optimum="p*/lam"),
-    entry("svm_dual", "the textbook dual with C", "(20)-(22), over lambda", svm_dual, optimum="p*/lam"),
-)

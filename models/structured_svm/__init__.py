@@ -1,35 +1,14 @@
-"""Structural SVMs and max-margin Markov networks in CVXPY: every formulation by name in `ENTRIES`."""
+"""Structural SVMs and max-margin Markov networks in CVXPY: the builders of its formulations."""
 
-from convexstruct.models.formulation import Entry
-from convexstruct.models.structured_svm import (
-    associative_networks,
-    cuts,
-    enumerated,
-    hard,
-    inner_products,
-    max_margin_markov,
-    some_labellings,
-)
 from convexstruct.models.structured_svm.associative_networks import associative
 from convexstruct.models.structured_svm.cuts import ConstraintGeneration, hard_margin_cuts, n_slack_cuts, one_slack_cuts
 from convexstruct.models.structured_svm.enumerated import MarginRows, dual_alpha, from_dual, n_slack
 from convexstruct.models.structured_svm.hard import hard_margin, hm_svm
 from convexstruct.models.structured_svm.inner_products import dual_kernel, gram, matrix_form
 from convexstruct.models.structured_svm.max_margin_markov import NodeAndEdgeMarginals, local_relaxation, marginals
-
-#: Every formulation of the family.
-ENTRIES: tuple[Entry, ...] = (
-    *enumerated.ENTRIES,
-    *hard.ENTRIES,
-    *max_margin_markov.ENTRIES,
-    *cuts.ENTRIES,
-    *inner_products.ENTRIES,
-    *associative_networks.ENTRIES,
-    *some_labellings.ENTRIES,
-)
+from convexstruct.models.structured_svm.some_labellings import some_labellings
 
 __all__ = [
-    "ENTRIES",
     "ConstraintGeneration",
     "MarginRows",
     "NodeAndEdgeMarginals",

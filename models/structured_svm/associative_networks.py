@@ -18,19 +18,19 @@ import cvxpy as cp
 import numpy as np
 
 from convexstruct.arrays import Matrix, Point, Tensor, Vector
-from convexstruct.core.registry import one_family
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.marginals.pairwise_polytope import is_forest
 from convexstruct.marginals.triplets import sums_by
+from convexstruct.models.entries import stated
 from convexstruct.models.formulation import Formulation, Recovered, equation
-from convexstruct.models.structured_svm.enumerated import SIGN, at_parameters, entry, scale_parameters
+from convexstruct.models.structured_svm.enumerated import SIGN, at_parameters, scale_parameters
 from convexstruct.models.structured_svm.max_margin_markov import needs_node_losses, relaxed
 
 PAPER = "paper 4: lecture 25, which names Taskar, Chatalbashev and Koller, Learning associative Markov networks"
 
 
-@one_family
+@stated("associative networks, the inference folded in: exact for two labels", PAPER, "(4)-(6)", optimum="p_L*")
 def associative(problem: StructuredSVM) -> Formulation:
     r"""The primal with the dual of the inference in place of its maximum:
 
@@ -141,11 +141,3 @@ def with_most_agreement(features: PairwiseFeatures, mu: Matrix) -> Tensor:
     places = np.arange(features.n_labels)
     table[:, places, places] += both
     return np.asarray(table)
-
-
-ENTRIES = (
-    entry(
-        "associative", "associative networks, the inference folded in: exact for two labels", PAPER, "(4)-(6)",
-        associative, optimum="p_L*",
-    ),
-)  # fmt: skip

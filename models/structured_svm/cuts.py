@@ -30,10 +30,10 @@ import scipy.sparse as sp
 
 from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.core.certificates import Certificate
-from convexstruct.core.registry import one_family
 from convexstruct.core.scale import Scale
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.models.constraint_generation import Round as Round
+from convexstruct.models.entries import stated
 from convexstruct.models.formulation import Formulation, equation
 from convexstruct.models.labelling_cuts import LabellingCuts
 from convexstruct.models.labelling_cuts import Slack as Slack
@@ -41,7 +41,6 @@ from convexstruct.models.structured_svm.enumerated import (
     NO_SLACK_BELOW_0,
     PAPER_1,
     PAPER_4,
-    entry,
     scale_parameters,
     sign,
 )
@@ -188,35 +187,19 @@ def separating_factor(problem: StructuredSVM, hinge: Vector) -> float | None:
     return 1.0 / left if left > 0 else None
 
 
-@one_family
+@stated("(P) by constraint generation, a slack for each example", PAPER_1, "cutting-plane algorithm")
 def n_slack_cuts(problem: StructuredSVM) -> ConstraintGeneration:
     """The problem by constraint generation with a slack for each example: up to N constraints a round."""
     return ConstraintGeneration(problem, "n")
 
 
-@one_family
+@stated("(P) by constraint generation, one slack for all", PAPER_1, "single slack formulation")
 def one_slack_cuts(problem: StructuredSVM) -> ConstraintGeneration:
     """The problem by constraint generation with one slack xi = sum_i omega_i xi_i for all: one constraint a round."""
     return ConstraintGeneration(problem, "one")
 
 
-@one_family
+@stated("the hard margin by constraint generation", PAPER_4, "cutting plane optimization", optimum="hard-margin p*")
 def hard_margin_cuts(problem: StructuredSVM) -> ConstraintGeneration:
     """The hard margin by constraint generation; the run ends INFEASIBLE where no w separates the data."""
     return ConstraintGeneration(problem, "none")
-
-
-ENTRIES = (
-    entry(
-        "n_slack_cuts", "(P) by constraint generation, a slack for each example", PAPER_1, "cutting-plane algorithm",
-        n_slack_cuts,
-    ),
-    entry(
-        "one_slack_cuts", "(P) by constraint generation, one slack for all", PAPER_1, "single slack formulation",
-        one_slack_cuts,
-    ),
-    entry(
-        "hard_margin_cuts", "the hard margin by constraint generation", PAPER_4, "cutting plane optimization",
-        hard_margin_cuts, optimum="hard-margin p*",
-    ),
-)  # fmt: skip

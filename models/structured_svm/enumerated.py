@@ -29,14 +29,14 @@ import scipy.sparse as sp
 
 from convexstruct.arrays import Index, Point, Vector
 from convexstruct.core.mixtures import beyond_rounding, of_single_labellings, shares_of
-from convexstruct.core.registry import one_family
 from convexstruct.core.scale import Scale
 from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.marginals.enumeration import MOST_LABELLINGS
 from convexstruct.marginals.pairwise_enumeration import EnumeratedPairwise, enumerate_pairwise
 from convexstruct.marginals.triplets import sums_by
-from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, equation
+from convexstruct.models.entries import stated
+from convexstruct.models.formulation import Equation, Formulation, Recovered, equation
 
 PAPER_1 = "paper 1: Sarawagi, Training algorithms for structured learning"
 PAPER_3 = "paper 3: Xu, Wilkinson, Southey, Schuurmans, Discriminative unsupervised learning of structured predictors"
@@ -173,7 +173,7 @@ def soft_margin(
     )
 
 
-@one_family
+@stated("(P), every labelling written out", PAPER_1, "(P), margin and slack scaling", enumerated=True)
 def n_slack(problem: StructuredSVM, limit: int = MOST_LABELLINGS) -> Formulation:
     r"""(P), all labellings enumerated:
 
@@ -204,7 +204,7 @@ def n_slack(problem: StructuredSVM, limit: int = MOST_LABELLINGS) -> Formulation
     )  # fmt: skip
 
 
-@one_family
+@stated("(D) over the multipliers of every labelling", PAPER_1, "(D)", enumerated=True)
 def dual_alpha(problem: StructuredSVM, limit: int = MOST_LABELLINGS) -> Formulation:
     r"""(D), over the multipliers of all labellings:
 
@@ -256,16 +256,3 @@ def shares(problem: StructuredSVM, rows: MarginRows, alpha: Any, C: Any) -> dict
         "sum": equation(total == C * problem.weights, r"\sum_y \alpha_i(y) = C \omega_i \quad \forall i"),
         "alpha": equation(alpha >= 0, r"\alpha \ge 0"),
     }
-
-
-def entry(
-    name: str, title: str, paper: str, equations: str, builder: Any, enumerated: bool = False, optimum: str = "p*"
-) -> Entry:
-    """An entry of this family in the list of formulations."""
-    return Entry(name, "structured_svm", title, paper, equations, optimum, enumerated, builder)
-
-
-ENTRIES = (
-    entry("n_slack", "(P), every labelling written out", PAPER_1, "(P), margin and slack scaling", n_slack, True),
-    entry("dual_alpha", "(D) over the multipliers of every labelling", PAPER_1, "(D)", dual_alpha, True),
-)

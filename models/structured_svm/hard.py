@@ -12,23 +12,22 @@ import cvxpy as cp
 import numpy as np
 
 from convexstruct.arrays import Vector
-from convexstruct.core.registry import one_family
 from convexstruct.core.scale import Scale
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.marginals.enumeration import MOST_LABELLINGS
+from convexstruct.models.entries import stated
 from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.structured_svm.enumerated import (
     PAPER_4,
     MarginRows,
     at_parameters,
-    entry,
     scale_parameters,
     sign,
     soft_margin,
 )
 
 
-@one_family
+@stated("the hard margin, no slack and no C", PAPER_4, "Simple-Max-Margin", optimum="hard-margin p*", enumerated=True)
 def hard_margin(problem: StructuredSVM, limit: int = MOST_LABELLINGS) -> Formulation:
     r"""No slack, all labellings enumerated:
 
@@ -97,7 +96,13 @@ def up_to_margins(reached: Vector, margin: Vector) -> float:
     return float(np.max(margin[asked] / reached[asked], initial=1.0))
 
 
-@one_family
+@stated(
+    "the hidden Markov SVM: a constant margin of 1, with slack",
+    PAPER_4,
+    "Slack variables",
+    optimum="zero-one p*",
+    enumerated=True,
+)
 def hm_svm(problem: StructuredSVM, limit: int = MOST_LABELLINGS) -> Formulation:
     r"""The hidden Markov SVM on the problem's data, all labellings enumerated:
 
@@ -124,15 +129,3 @@ def hm_svm(problem: StructuredSVM, limit: int = MOST_LABELLINGS) -> Formulation:
         lambda multipliers, ceiling: rows.witness(rows.all_rows(multipliers, others), ceiling), posed=constant,
         label="",
     )  # fmt: skip
-
-
-ENTRIES = (
-    entry(
-        "hard_margin", "the hard margin, no slack and no C", PAPER_4, "Simple-Max-Margin", hard_margin, True,
-        "hard-margin p*",
-    ),
-    entry(
-        "hm_svm", "the hidden Markov SVM: a constant margin of 1, with slack", PAPER_4, "Slack variables", hm_svm, True,
-        "zero-one p*",
-    ),
-)  # fmt: skip

@@ -17,9 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Matrix
-from convexstruct.core.registry import one_family
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.marginals.pairwise_enumeration import n_labellings
+from convexstruct.models.entries import stated
 from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.structured_svm.enumerated import (
     PAPER_1,
@@ -27,7 +27,6 @@ from convexstruct.models.structured_svm.enumerated import (
     SIGN,
     MarginRows,
     at_parameters,
-    entry,
     from_dual,
     scale_parameters,
     shares,
@@ -45,7 +44,7 @@ def gram(problem: StructuredSVM) -> Matrix:
     return np.asarray(product.todense() if sp.issparse(product) else product)
 
 
-@one_family
+@stated("(D) by Gram matrices, every labelling written out", PAPER_1, "(D)", enumerated=True)
 def dual_kernel(problem: StructuredSVM, limit: int = LIMIT) -> Formulation:
     r"""(D) with the node features in K only, all labellings enumerated:
 
@@ -115,7 +114,7 @@ def _label(t: sp.csr_array, s: int, n_nodes: int) -> sp.csr_array:
     return sp.csr_array(t[:, s * n_nodes : (s + 1) * n_nodes])
 
 
-@one_family
+@stated("M3N in matrix form, chains and Hamming loss", PAPER_3, "(8), Theorem 1, corrected")
 def matrix_form(problem: StructuredSVM) -> Formulation:
     r"""Theorem 1, corrected: with p1 positions, p2 adjacent pairs, C (p1, S) and D (p2, S S) the indicators of the
     true labels and pairs, M = C C', N = D D', K the Gram matrix of the positions and E (p2, p2) all ones,
@@ -186,11 +185,3 @@ def _similarity(mu: Any, truth: Matrix, k: Matrix) -> Any:
     """<mu, K C> - (<C C', K> + <mu mu', K>) / 2 = -|K^(1/2) (C - mu)|^2 / 2, column by column."""
     squares = sum(cp.quad_form(mu[:, s], cp.psd_wrap(k)) for s in range(truth.shape[1]))
     return cp.sum(cp.multiply(k @ truth, mu)) - (np.sum(truth * (k @ truth)) + squares) / 2
-
-
-ENTRIES = (
-    entry("dual_kernel", "(D) by Gram matrices, every labelling written out", PAPER_1, "(D)", dual_kernel, True),
-    entry(
-        "matrix_form", "M3N in matrix form, chains and Hamming loss", PAPER_3, "(8), Theorem 1, corrected", matrix_form
-    ),
-)

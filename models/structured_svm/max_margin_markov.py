@@ -24,18 +24,17 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Matrix, Point, Vector
-from convexstruct.core.registry import one_family
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.marginals.decomposition import greedy_mixture
 from convexstruct.marginals.pairwise_polytope import adjoint_matrix, clique_polytope, is_forest
 from convexstruct.marginals.triplets import picks
+from convexstruct.models.entries import stated
 from convexstruct.models.formulation import Equation, Formulation, Recovered, equation
 from convexstruct.models.structured_svm.enumerated import (
     PAPER_1,
     PAPER_3,
     SIGN,
     at_parameters,
-    entry,
     from_dual,
     link,
     scale_parameters,
@@ -173,7 +172,7 @@ def _over_nodes_and_edges(
     )
 
 
-@one_family
+@stated("M3N: the dual over marginals, exact, of polynomial size", f"{PAPER_3}; {PAPER_1}", "(5), corrected")
 def marginals(problem: StructuredSVM) -> Formulation:
     r"""The exact dual over marginals. On forests, corrected:
 
@@ -244,7 +243,12 @@ def _over_cliques(problem: StructuredSVM) -> Formulation:
     )
 
 
-@one_family
+@stated(
+    "node and edge marginals on any graph: a relaxation where there are cycles",
+    PAPER_3,
+    "(5), corrected, on cycles",
+    optimum="p_L*",
+)
 def local_relaxation(problem: StructuredSVM) -> Formulation:
     r"""(5) over the local polytope of any graph, however wide: node and edge marginals that agree.
 
@@ -271,15 +275,3 @@ def local_relaxation(problem: StructuredSVM) -> Formulation:
 def relaxed(problem: StructuredSVM) -> StructuredSVM:
     """The problem with inference over the local polytope: P_L in place of P."""
     return replace(problem, inference="relaxed")
-
-
-ENTRIES = (
-    entry(
-        "marginals", "M3N: the dual over marginals, exact, of polynomial size", f"{PAPER_3}; {PAPER_1}",
-        "(5), corrected", marginals,
-    ),
-    entry(
-        "local_relaxation", "node and edge marginals on any graph: a relaxation where there are cycles", PAPER_3,
-        "(5), corrected, on cycles", local_relaxation, optimum="p_L*",
-    ),
-)  # fmt: skip

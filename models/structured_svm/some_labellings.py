@@ -14,16 +14,16 @@ import numpy as np
 
 from convexstruct.arrays import Point, Vector
 from convexstruct.core.mixtures import beyond_rounding, of_single_labellings, shares_of
-from convexstruct.core.registry import one_family
 from convexstruct.families.structured_svm.labellings import read_labelling
 from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.marginals.triplets import sums_by
+from convexstruct.models.entries import stated
 from convexstruct.models.formulation import Formulation
-from convexstruct.models.structured_svm.enumerated import MARGIN, PAPER_1, entry, soft_margin
+from convexstruct.models.structured_svm.enumerated import MARGIN, PAPER_1, soft_margin
 from convexstruct.validation.arguments import sequence
 
 
-@one_family
+@stated("(P) of any oracle over given labellings", PAPER_1, "(P), margin scaling", optimum="p* over these labellings")
 def some_labellings(problem: OracleSVM, labellings: Sequence[Sequence[Any]]) -> Formulation:
     r"""(P) of a structural SVM with the user's oracle, over given labellings W_i:
 
@@ -60,11 +60,3 @@ def some_labellings(problem: OracleSVM, labellings: Sequence[Sequence[Any]]) -> 
         problem, "some_labellings", "paper 1, (P), margin scaling, over given labellings",
         (a, loss, sums_by(owner, problem.n_examples).T, MARGIN), witness,
     )  # fmt: skip
-
-
-ENTRIES = (
-    entry(
-        "some_labellings", "(P) of any oracle over given labellings", PAPER_1, "(P), margin scaling", some_labellings,
-        optimum="p* over these labellings",
-    ),
-)  # fmt: skip

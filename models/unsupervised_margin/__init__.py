@@ -1,11 +1,9 @@
-"""Unsupervised max-margin networks (paper 3) in CVXPY: the formulations of the problem's own optimum in `ENTRIES`.
+"""Unsupervised max-margin networks (paper 3) in CVXPY: the builders of its formulations.
 
-The other builders (losses of given labels, other relaxations, and the two halves of an alternation) have optima of
-their own and are not in `ENTRIES`; import them from here.
+Some (losses of given labels, other relaxations, and the two halves of an alternation) have optima of their own and are
+not in `FORMULATIONS`; import them from here.
 """
 
-from convexstruct.models.formulation import Entry
-from convexstruct.models.unsupervised_margin import cuts, relaxation
 from convexstruct.models.unsupervised_margin.cuts import ConstraintGeneration, delta_cuts
 from convexstruct.models.unsupervised_margin.margin_loss import indicators, margin_loss, relaxed_loss
 from convexstruct.models.unsupervised_margin.relaxation import full, multiclass, reduced
@@ -18,11 +16,7 @@ from convexstruct.models.unsupervised_margin.two_class import (
     two_class,
 )
 
-#: Formulations of the problem's own optimum.
-ENTRIES: tuple[Entry, ...] = (*relaxation.ENTRIES, *cuts.ENTRIES)
-
 __all__ = [
-    "ENTRIES",
     "ConstraintGeneration",
     "alternating_matrix",
     "delta_cuts",

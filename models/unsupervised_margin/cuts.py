@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Matrix, Point
-from convexstruct.core.registry import one_family
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.models import constraint_generation
+from convexstruct.models.entries import stated
 from convexstruct.models.formulation import Formulation, equation
 from convexstruct.models.unsupervised_margin.margin_loss import indicators, relaxed_loss
-from convexstruct.models.unsupervised_margin.relaxation import Indicators, entry, recovered
+from convexstruct.models.unsupervised_margin.relaxation import PAPER, Indicators, recovered
 from convexstruct.tolerances import HIGH
 from convexstruct.validation.arguments import choice, whole
 
@@ -124,7 +124,7 @@ def _first(problem: UnsupervisedMargin, first: str | ArrayLike, seed: int) -> tu
     return found["C"], found["D"]
 
 
-@one_family
+@stated("the relaxation by constraint generation, a cut a round", PAPER, "(12), corrected")
 def delta_cuts(problem: UnsupervisedMargin, first: str | ArrayLike = "uniform", seed: int = 0) -> ConstraintGeneration:
     """The relaxation by the constraint generation (12), from a first cut that is "uniform", that of a "random"
     labelling, or that of given labels (p1,).
@@ -135,8 +135,3 @@ def delta_cuts(problem: UnsupervisedMargin, first: str | ArrayLike = "uniform", 
         If ``first`` is none of these, or ``seed`` is no whole number from 0.
     """
     return ConstraintGeneration(problem, first, seed)
-
-
-ENTRIES = (
-    entry("delta_cuts", "the relaxation by constraint generation, a cut a round", "(12), corrected", delta_cuts),
-)

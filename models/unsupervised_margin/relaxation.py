@@ -28,10 +28,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Index, Matrix, Point
-from convexstruct.core.registry import one_family
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.marginals.triplets import picks
-from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, equation
+from convexstruct.models.entries import stated
+from convexstruct.models.formulation import Equation, Formulation, Recovered, equation
 
 PAPER = "paper 3: Xu, Wilkinson, Southey, Schuurmans, Discriminative unsupervised learning of structured predictors"
 
@@ -255,7 +255,7 @@ def recovered(of: Equivalences) -> Recovered:
     return Recovered(of.present(), point, of.witness())
 
 
-@one_family
+@stated("the SDP in (M, N) that symmetry leaves", PAPER, "(9)-(11), corrected")
 def reduced(problem: UnsupervisedMargin) -> Formulation:
     r"""`full` reduced by its symmetry to M and N, with the same optimum:
 
@@ -287,7 +287,7 @@ def reduced(problem: UnsupervisedMargin) -> Formulation:
     )
 
 
-@one_family
+@stated("Theorem 1 relaxed, with the indicators C and D", PAPER, "(8)-(11), corrected")
 def full(problem: UnsupervisedMargin) -> Formulation:
     r"""The relaxation as paper 3 states it, with (9) restored and the row sums of C and D:
 
@@ -321,7 +321,7 @@ def full(problem: UnsupervisedMargin) -> Formulation:
     )  # fmt: skip
 
 
-@one_family
+@stated("the relaxation of points without structure", PAPER, "section 2.2, corrected")
 def multiclass(problem: UnsupervisedMargin) -> Formulation:
     r"""The SDP of the multiclass margin loss in (D, M), with D e = e: `full` for problems without pairs.
 
@@ -344,15 +344,3 @@ def multiclass(problem: UnsupervisedMargin) -> Formulation:
             "multiclass makes it: use 'full'"
         )
     return replace(full(problem), name="multiclass", source="paper 3, section 2.2, corrected")
-
-
-def entry(name: str, title: str, equations: str, builder: Any, optimum: str = "p*") -> Entry:
-    """An entry of this family in the list of formulations."""
-    return Entry(name, "unsupervised_margin", title, PAPER, equations, optimum, False, builder)
-
-
-ENTRIES = (
-    entry("reduced", "the SDP in (M, N) that symmetry leaves", "(9)-(11), corrected", reduced),
-    entry("full", "Theorem 1 relaxed, with the indicators C and D", "(8)-(11), corrected", full),
-    entry("multiclass", "the relaxation of points without structure", "section 2.2, corrected", multiclass),
-)

@@ -111,9 +111,11 @@ MODEL = '''
 
 import cvxpy as cp
 
-from convexstruct.models.formulation import Entry, Formulation, Recovered
+from convexstruct.models.entries import stated
+from convexstruct.models.formulation import Formulation, Recovered
 
 
+@stated("distance to a target", "no paper", "(1)")
 def primal(problem):
     x = cp.Variable(len(problem.target), name="x")
     objective = cp.Minimize(0.5 * cp.sum_squares(x - problem.target))
@@ -125,9 +127,6 @@ def primal(problem):
         {"x": x},
         recover=lambda _: Recovered(problem, {"x": x.value}, {}),
     )
-
-
-ENTRIES = (Entry("primal", "toy", "distance to a target", "no paper", "(1)", "p*", False, primal),)
 '''
 
 SCRIPT = """

@@ -279,7 +279,7 @@ CASES: tuple[Case, ...] = (
     Case("network-proximal-dual", NETWORK, "(18), (19), (9)", "the same by the proximal dual", planted_network,
          "proximal_dual", arguments=at_the_optimum),
     Case("hmm-one-slack", HMM, "(2)-(5)", "constraint generation with one slack for all examples", enumerated,
-         "one_slack"),
+         "one_slack", second="compact_dual"),
     Case("hmm-enumerated", HMM, "(2)-(5)", "all assignments written out; lengths 2 to 4", enumerated, "primal"),
     Case("hmm-length-one", HMM, "(2)-(5)", "no transition is ever used; the reference by SCS", length_one, "primal",
          formulation_solver="SCS"),
