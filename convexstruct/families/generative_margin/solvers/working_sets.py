@@ -15,6 +15,9 @@ paper says that "the solution may be confined in a subset of the feasible region
 always is, unless one set holds every example. It is implemented as printed, and its gap is that of (P) on all examples.
 The paper's "K_j subset of K_j" means K_j subset of K (corrected): every D_j lies in script-D, so every lower bound is
 one on (P).
+
+Of both gamma, the points kept for a set, the labellings of a witness (for each set as many) and the rules for the
+centre are those of `ProximalRSD`.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from convexstruct import deadline
 from convexstruct.arrays import Vector
 from convexstruct.core.certificates import least_unit, magnitude
 from convexstruct.core.iterate import Iterate
-from convexstruct.core.options import at_least, positive, read_options
+from convexstruct.core.options import at_least, read_options
 from convexstruct.core.rounds import Clock, Patience
 from convexstruct.core.solution import Solution
 from convexstruct.families.generative_margin.general import only_linear
@@ -42,7 +45,7 @@ from convexstruct.families.generative_margin.solvers.inner_approximation import 
     Sources,
 )
 from convexstruct.families.generative_margin.solvers.proximal_dual import DualPoint, ProximalDual
-from convexstruct.families.generative_margin.solvers.proximal_rsd import MASTER_SHARE, PATIENCE
+from convexstruct.families.generative_margin.solvers.proximal_rsd import MASTER_SHARE, PATIENCE, ProximalRSD
 from convexstruct.families.generative_margin.solvers.simplicial_master import Master
 from convexstruct.families.generative_margin.solvers.warm_start import starting_theta
 from convexstruct.features.counts.part import part
@@ -85,10 +88,7 @@ def _pairs(name: str, value: Any) -> list[tuple[int, int]]:
 def _read_options(options: CoordinateWorkingSets | OnlineWorkingSets) -> None:
     """Check the options of both variants; `runs` checks runs, once the number of examples is known."""
     listed = isinstance(options.working_sets, (list, tuple))
-    read_options(
-        options, rounds=at_least(1), gamma=positive, keep=at_least(2), improvement=positive, accuracy=positive,
-        polish_every=at_least(0), most_sources=at_least(2), working_sets=_pairs if listed else at_least(1),
-    )  # fmt: skip
+    read_options(options, rounds=at_least(1), polish_every=at_least(0), working_sets=_pairs if listed else at_least(1))
 
 
 @dataclass(frozen=True)
@@ -99,20 +99,14 @@ class CoordinateWorkingSets:
     ----------
     working_sets : number of runs of examples, or the runs [low, high), which must cover each example once.
     rounds : rounds of direction finding and master in each visit of a set.
-    gamma, keep, improvement, accuracy : as in `ProximalRSD`; ``keep`` points for each set. The rules for the centre are
-        applied after each sweep over the sets, when P is evaluated on all examples.
     polish_every : sweeps between polishings of the lower bound.
-    most_sources : the most labellings in a witness.
+
+    The rules for the centre are applied after each sweep over the sets, when P is evaluated on all examples.
     """
 
     working_sets: int | Runs = 4
     rounds: int = 3
-    gamma: float = 1.0
-    keep: int = 100
-    improvement: float = 1e-3
-    accuracy: float = 1e-1
     polish_every: int = 5
-    most_sources: int = 4000
 
     def __post_init__(self) -> None:
         _read_options(self)
@@ -131,20 +125,15 @@ class OnlineWorkingSets:
     ----------
     working_sets : number of runs of examples, or the runs [low, high), which may overlap and must cover the examples.
     rounds : rounds of direction finding and master for each set of the stream (the paper's Connect-4 run: 3).
-    gamma, keep, improvement, accuracy : as in `ProximalRSD`. The rules for the centre are applied after each pass over
-        the sets, to the objective that this variant minimises (`worst_set_value`).
     polish_every : passes between polishings of the lower bound, which is one on (P) too, since D_t lies in script-D.
-    most_sources : the most labellings in a witness.
+
+    The rules for the centre are applied after each pass over the sets, to the objective that this variant minimises
+    (`worst_set_value`).
     """
 
     working_sets: int | Runs = 4
     rounds: int = 3
-    gamma: float = 1.0
-    keep: int = 100
-    improvement: float = 1e-3
-    accuracy: float = 1e-1
     polish_every: int = 5
-    most_sources: int = 4000
 
     def __post_init__(self) -> None:
         _read_options(self)
@@ -165,7 +154,8 @@ def _sweeps(
     all sets and minimises the objective of `worst_set_value`."""
     sets = _Sets(problem, runs(options.working_sets, problem.n_examples, partition=not online))
     points = InnerApproximation(problem.dimension, 1 if online else len(sets.runs))
-    bound = LowerBound(problem, sets.sources, options.most_sources)
+    most_sources = len(sets.runs) * ProximalRSD.most_sources
+    bound = LowerBound(problem, sets.sources, most_sources)
     clock = Clock("master", "direction finding", "polishing")
     centre = starting_theta(problem, start)
     with clock("direction finding"):
@@ -179,7 +169,7 @@ def _sweeps(
     yield Iterate({"theta": best}, bound.dual_point, best_value, bound.value, 1, clock.parts)
     while True:
         sweep += 1
-        function = ProximalDual(problem.c, problem.layout, centre, options.gamma)
+        function = ProximalDual(problem.c, problem.layout, centre, ProximalRSD.gamma)
         for t in range(len(sets.runs)):
             simplex = 0 if online else t
             for _ in range(options.rounds):
@@ -191,7 +181,7 @@ def _sweeps(
                 with clock("master"):
                     at = _visit(function, points, simplex, lam, MASTER_SHARE * gap)
                 theta, lam = at.theta, at.lam
-            points.trim(options.keep, aggregate=len(sets.sources) <= options.most_sources)
+            points.trim(ProximalRSD.keep, aggregate=len(sets.sources) <= most_sources)
         with clock("polishing"):
             bound.improve(at.mu, at.omega, lambda: points.mixture(points.alpha))
             if options.polish_every and sweep % options.polish_every == 0:
@@ -209,8 +199,8 @@ def _sweeps(
             best, best_value = feasible, found.value
         gap = max(support - at.omega - float(theta @ at.mu), 0.0)
         sets.sources.keep_only([*points.mixtures, bound.mixture])
-        allowed = options.accuracy * scale / (1 + changes) ** 2
-        if value <= centre_value - options.improvement * scale or gap <= allowed:
+        allowed = ProximalRSD.accuracy * scale / (1 + changes) ** 2
+        if value <= centre_value - ProximalRSD.improvement * scale or gap <= allowed:
             centre, centre_value = feasible, value
             changes += 1
         if online:
