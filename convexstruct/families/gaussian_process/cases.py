@@ -16,14 +16,14 @@ has every labelling of the same inputs once: there u = 0 is optimal, and the opt
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import permutations
 from typing import Any
 
 import numpy as np
 
-from convexstruct.core.cases import Case, Instance, Make
+from convexstruct.core.cases import Case, Instance
 from convexstruct.datasets.generated.ring import EASY, ring
 from convexstruct.families.gaussian_process.kernels import one_hot_windows
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
@@ -91,7 +91,7 @@ def flat(seed: int) -> Instance:
 # -- small -------------------------------------------------------------------------------------------------------------
 
 
-def drawn(number: int, lengths: Sequence[int], n_labels: int, seed: int, **options: Any) -> Instance:
+def drawn(seed: int, number: int, lengths: Sequence[int], n_labels: int, **options: Any) -> Instance:
     """Two features a position, and labels that follow the first of them more often than not."""
     rng = np.random.default_rng([number, seed])
     inputs = [rng.normal(size=(length, 2)) for length in lengths]
@@ -120,58 +120,51 @@ def windows(seed: int, n_sequences: int, length: int, n_states: int, **options: 
     return Instance(GaussianProcessSequences.read(inputs, data.states, n_states, **options))
 
 
-def windows_positions(seed: int) -> Instance:
-    return windows(seed, 8, 6, 3, kernel=("rbf", {"gamma": 0.3}), stationary=False)
-
-
 def windows_rbf(seed: int, scale: int = 1) -> Instance:
     return windows(seed, 8 * scale, 12, 4, kernel=("rbf", {"gamma": 0.3}))
 
 
-#: Small and middle-sized instances: number of the draw, lengths, labels; or sequences, their length, labels.
-SMALL: dict[str, Make] = {
-    "enumerated": partial(drawn, 23, (3, 1, 4, 2), 3, kernel=("rbf", {"gamma": 0.5})),
-    "polynomial": partial(drawn, 24, (4, 3, 4), 3, kernel=("polynomial", {"offset": 1.0}), eta=0.5, lam=2.0),
-    "length-one": partial(drawn, 25, (1,) * 7, 4, kernel="rbf", lam=0.3),
-    "by-position": partial(
-        drawn, 32, (3, 1, 4, 4, 2), 3, kernel=("rbf", {"gamma": 0.5}), eta=0.7, lam=0.5, stationary=False
-    ),
-    "one-label": partial(drawn, 26, (3, 2), 1, kernel="rbf"),
-    "weak-prior": partial(drawn, 28, (4, 4, 3), 3, kernel=("rbf", {"gamma": 2.0}), lam=0.01),
-    "strong-prior": partial(drawn, 29, (4, 4, 3), 3, kernel="rbf", lam=100.0),
-    "no-transitions": partial(drawn, 30, (9, 12, 7), 3, kernel="linear", eta=0.0),
-    "strong-transitions": partial(drawn, 31, (9, 12, 7), 3, kernel="linear", eta=50.0),
-    "windows-linear": partial(windows, n_sequences=8, length=12, n_states=4, kernel="linear", lam=0.5),
-    "windows-many": partial(windows, n_sequences=12, length=20, n_states=5, kernel=("rbf", {"gamma": 0.3}), lam=0.2),
-}
+def case(
+    name: str, purpose: str, formulation: str, make: Callable[..., Instance], *, quick: bool = True, open: bool = True,
+    **data: Any,
+) -> Case:  # fmt: skip
+    """``data`` : further arguments of ``make``."""
+    made = partial(make, **data) if data else make
+    return Case(f"gp-{name}", GPS, "(32)", purpose, made, formulation, quick=quick, open=open)
 
 
-def case(name: str, purpose: str, make: Make, formulation: str, **options: Any) -> Case:
-    return Case(f"gp-{name}", GPS, "(32)", purpose, make, formulation, **options)
-
-
+#: All cases of the family: number of the draw, lengths, labels; or sequences, their length, labels.
 CASES: tuple[Case, ...] = (
-    case("planted-two", "the optimum is known by construction; two labels", planted_two, "primal"),
-    case("planted-three", "the optimum is known by construction; three labels, lengths 1 to 4", planted_three,
-         "compact_dual"),
-    case("flat", "every labelling occurs once: u = 0, N L ln S", flat, "dual"),
-    case("enumerated", "every labelling written out; lengths 1 to 4", SMALL["enumerated"], "primal"),
-    case("polynomial", "the dual, every labelling written out", SMALL["polynomial"], "dual"),
-    case("length-one", "no transition is ever used; four labels", SMALL["length-one"], "primal"),
-    case("one-label", "nothing to learn: the optimum is 0", SMALL["one-label"], "compact_dual"),
-    case("singular", "the Gram matrix has rank 2 of 11, no inverse", singular, "dual"),
-    case("weak-prior", "large scores: the truth is nearly certain", SMALL["weak-prior"], "compact_primal"),
-    case("strong-prior", "scores near 0", SMALL["strong-prior"], "primal"),
-    case("no-transitions", "eta = 0: positions fall apart", SMALL["no-transitions"], "compact_primal"),
-    case("strong-transitions", "eta outweighs the kernel", SMALL["strong-transitions"], "compact_dual"),
-    case("windows-rbf", "windows of symbols that repeat, 8 x 12", windows_rbf, "compact_dual"),
+    case("planted-two", "the optimum is known by construction; two labels", "primal", planted_two),
+    case("planted-three", "the optimum is known by construction; three labels, lengths 1 to 4", "compact_dual",
+         planted_three),
+    case("flat", "every labelling occurs once: u = 0, N L ln S", "dual", flat),
+    case("enumerated", "every labelling written out; lengths 1 to 4", "primal", drawn, number=23, lengths=(3, 1, 4, 2),
+         n_labels=3, kernel=("rbf", {"gamma": 0.5})),
+    case("polynomial", "the dual, every labelling written out", "dual", drawn, number=24, lengths=(4, 3, 4), n_labels=3,
+         kernel=("polynomial", {"offset": 1.0}), eta=0.5, lam=2.0),
+    case("length-one", "no transition is ever used; four labels", "primal", drawn, number=25, lengths=(1,) * 7,
+         n_labels=4, kernel="rbf", lam=0.3),
+    case("one-label", "nothing to learn: the optimum is 0", "compact_dual", drawn, number=26, lengths=(3, 2),
+         n_labels=1, kernel="rbf"),
+    case("singular", "the Gram matrix has rank 2 of 11, no inverse", "dual", singular),
+    case("weak-prior", "large scores: the truth is nearly certain", "compact_primal", drawn, number=28,
+         lengths=(4, 4, 3), n_labels=3, kernel=("rbf", {"gamma": 2.0}), lam=0.01),
+    case("strong-prior", "scores near 0", "primal", drawn, number=29, lengths=(4, 4, 3), n_labels=3, kernel="rbf",
+         lam=100.0),
+    case("no-transitions", "eta = 0: positions fall apart", "compact_primal", drawn, number=30, lengths=(9, 12, 7),
+         n_labels=3, kernel="linear", eta=0.0),
+    case("strong-transitions", "eta outweighs the kernel", "compact_dual", drawn, number=31, lengths=(9, 12, 7),
+         n_labels=3, kernel="linear", eta=50.0),
+    case("windows-rbf", "windows of symbols that repeat, 8 x 12", "compact_dual", windows_rbf),
     case("planted-positions", "the optimum is known by construction; a kernel that depends on the position",
-         planted_positions, "compact_primal"),
-    case("by-position", "each position has scores of its own; every labelling written out", SMALL["by-position"],
-         "primal"),
-    case("windows-positions", "windows of symbols, a kernel that depends on the position", windows_positions,
-         "compact_dual"),
-    case("windows-linear", "the same with a linear kernel", SMALL["windows-linear"], "compact_primal"),
-    case("windows-many", "windows of symbols, 12 sequences of 20 steps, 5 labels", SMALL["windows-many"],
-         "compact_dual", quick=False, open=False),
+         "compact_primal", planted_positions),
+    case("by-position", "each position has scores of its own; every labelling written out", "primal", drawn, number=32,
+         lengths=(3, 1, 4, 4, 2), n_labels=3, kernel=("rbf", {"gamma": 0.5}), eta=0.7, lam=0.5, stationary=False),
+    case("windows-positions", "windows of symbols, a kernel that depends on the position", "compact_dual", windows,
+         n_sequences=8, length=6, n_states=3, kernel=("rbf", {"gamma": 0.3}), stationary=False),
+    case("windows-linear", "the same with a linear kernel", "compact_primal", windows, n_sequences=8, length=12,
+         n_states=4, kernel="linear", lam=0.5),
+    case("windows-many", "windows of symbols, 12 sequences of 20 steps, 5 labels", "compact_dual", windows,
+         n_sequences=12, length=20, n_states=5, kernel=("rbf", {"gamma": 0.3}), lam=0.2, quick=False, open=False),
 )  # fmt: skip

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Labels, Point, Vector
 from convexstruct.core.scale import Scale
-from convexstruct.families.log_linear.penalised import LikelihoodField, largest_scores
+from convexstruct.families.log_linear.penalised import LikelihoodField, feature_sums, largest_scores
 from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.factors import Factors
@@ -96,9 +96,18 @@ class ApproximateField(LikelihoodField):
         return math.fsum(self.weights.tolist())
 
     @cached_property
+    def _sums(self) -> tuple[Vector, Vector]:
+        return feature_sums(self.factors, self.factors.counts(self.samples, self.weights), len(self.samples))
+
+    @property
     def sums(self) -> Vector:
         """s, the sums of the features; (d,)."""
-        return self.factors.moments(self.factors.counts(self.samples, self.weights))
+        return self._sums[0]
+
+    @property
+    def off(self) -> Vector:
+        """Bounds on the error of s; (d,)."""
+        return self._sums[1]
 
     @cached_property
     def graph(self) -> FactorGraph:
@@ -109,13 +118,6 @@ class ApproximateField(LikelihoodField):
     def trees(self) -> SpanningTrees | None:
         """Spanning trees for the upper bound; None where a factor has more than two variables."""
         return spanning_trees(self.factors.n_variables, self.factors.scopes)
-
-    @cached_property
-    def off(self) -> Vector:
-        """Bounds on the error of s; (d,)."""
-        design, counts = self.factors.design, self.factors.counts(self.samples, self.weights)
-        column = int(np.bincount(design.indices).max(initial=0)) + len(self.weights) + 4
-        return np.asarray(gamma(column) * (abs(design).T @ counts))
 
     def witness(self, theta: Vector) -> Point:
         """Empty: there are no dual points."""

@@ -49,14 +49,14 @@ from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.basis import Part
 from convexstruct.families.log_linear.clique_entropy import CliqueDistribution, distribution, restored
 from convexstruct.families.log_linear.existence import runaway, truth
-from convexstruct.families.log_linear.penalised import LikelihoodField, largest_scores
+from convexstruct.families.log_linear.penalised import LikelihoodField, feature_sums, largest_scores
 from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.features.graphs.forbidden import forbid
 from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.marginals.factor_polytope import FactorPolytope, factor_polytope
-from convexstruct.rounding import FUNCTION, GREATEST, TINY, UNIT, Rounded, RoundedArray, adjoint, gamma
+from convexstruct.rounding import FUNCTION, GREATEST, UNIT, Rounded, RoundedArray, adjoint, gamma
 from convexstruct.tolerances import SUM_TO_ONE
 from convexstruct.validation.arguments import mapping, number, refuse, sentence
 from convexstruct.validation.arrays import frozen, real
@@ -142,7 +142,7 @@ class MarkovRandomField(LikelihoodField):
             sums = real("moments", moments, (factors.dimension,), why="one mean a feature")
             off = 2 * UNIT * np.abs(sums)
         else:
-            sums, off = _sums(factors, entries, n)
+            sums, off = feature_sums(factors, entries, n)
         if read is None:
             z = truth(polytope, sums / mass)
             z = restored(polytope, distribution(polytope, z).z, sums / mass)
@@ -171,7 +171,7 @@ class MarkovRandomField(LikelihoodField):
 
     def with_factors(self, factors: Factors, parts: list[Part]) -> MarkovRandomField:
         if self.samples is not None:
-            sums, off = _sums(factors, factors.counts(self.samples, self.weights), len(self.samples))
+            sums, off = feature_sums(factors, factors.counts(self.samples, self.weights), len(self.samples))
             return replace(self, factors=factors, sums=frozen(sums), off=frozen(off))
         sums, off = self.sums.copy(), self.off.copy()
         n = len(factors.scopes) + self.dimension + 8
@@ -297,13 +297,6 @@ class MarkovRandomField(LikelihoodField):
         own = self.basis.problem
         found = runaway(own.polytope, own.inference, own.moments)
         return None if found is None else self.basis.theta(found)
-
-
-def _sums(factors: Factors, entries: Vector, n: int) -> tuple[Vector, Vector]:
-    """s and bounds on its error, from counts of the tables' entries (T,), sums of ``n`` terms each."""
-    longest = int(np.diff(factors.design.tocsc().indptr).max(initial=0)) + n + 4
-    off = gamma(longest) * (abs(factors.design).T @ entries) + longest * TINY
-    return factors.moments(entries), off
 
 
 def _read_counts(factors: Factors, counts: Any, n_scopes: int) -> tuple[Vector, float]:

@@ -195,6 +195,13 @@ class LikelihoodField(FactorField):
         return value if math.isfinite(value) else Rounded(math.inf)
 
 
+def feature_sums(factors: Factors, entries: Vector, n: int) -> tuple[Vector, Vector]:
+    """s and bounds on its error, from counts of the tables' entries (T,), sums of ``n`` terms each."""
+    longest = int(np.diff(factors.design.tocsc().indptr).max(initial=0)) + n + 4
+    off = gamma(longest) * (abs(factors.design).T @ entries) + longest * TINY
+    return factors.moments(entries), off
+
+
 def largest_scores(factors: Factors, theta: Vector) -> tuple[float, float]:
     """(a bound on |score| of any joint label at theta, what underflow may add to a score). A score is one entry of each
     table."""
