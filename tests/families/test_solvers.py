@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 import convexstruct as cs
 from convexstruct.core import registry
 from convexstruct.core.cases import Case
+from convexstruct.core.certificates import certify
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Solution, Status
 from convexstruct.core.trace import Trace
-from convexstruct.tolerances import HIGH
+from convexstruct.tolerances import HIGH, ROUNDING
 from convexstruct.verification.references import stored
 from tests.refusals import check_sentence
 from tests.validation.test_arguments import Hostile
@@ -118,6 +119,30 @@ def test_what_it_claims_in_any_round_and_at_the_end_encloses_the_optimum(solver:
             assert not (lower > run.value + run.accuracy), run.case
             assert not (primal < run.value - run.accuracy), run.case
             assert not (lower > primal + run.accuracy), run.case
+
+
+@each_solver
+def test_what_it_claims_is_what_its_points_are_worth(solver: type) -> None:
+    """P of its last point, above it where an approximation can only bound P, and no more than D of its dual point."""
+    for run in runs(solver)[:RESTARTS]:
+        last = run.iterates[-1]
+        witness = last.dual_point() if callable(last.dual_point) else last.dual_point
+        shown = certify(run.problem, last.point, witness)
+        near = ROUNDING * max(1.0, abs(shown.primal))
+        assert not (shown.primal > last.primal + near), run.case
+        if math.isfinite(last.lower_bound) and math.isfinite(last.primal):
+            assert shown.primal >= last.primal - near, run.case
+        assert not (last.lower_bound > shown.lower_bound + near), run.case
+
+
+@each_solver
+def test_a_second_run_is_the_same(solver: type) -> None:
+    first = runs(solver)[0]
+    again = few_rounds(solver, first.case, first.case.build(0), first.value)
+    assert again is not None
+    for one, other in zip(first.yielded, again.yielded, strict=True):
+        for name, value in one.items():
+            np.testing.assert_array_equal(value, other[name])
 
 
 @each_solver

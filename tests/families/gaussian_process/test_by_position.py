@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.gaussian_process.kernels import Kernel
@@ -31,15 +30,6 @@ def test_it_is_solved_to_the_optimum_of_every_labelling_written_out(kernel: Any,
     least = optimum(problem)
     slack = HIGH.gap * max(1.0, least)
     assert solution.lower_bound - slack <= least <= solution.primal + slack
-
-
-def test_its_gradient_is_that_of_finite_differences() -> None:
-    problem = small(4, stationary=False)
-    rng = np.random.default_rng(4)
-    u, direction = rng.normal(size=(2, problem.dimension))
-    values = [float(problem.primal({"u": u + h * direction})) for h in (1e-5, -1e-5)]
-    slope = problem.at(u, problem.multiply(u)).g @ problem.multiply(direction)
-    assert (values[0] - values[1]) / 2e-5 == pytest.approx(slope, rel=1e-6)
 
 
 def test_each_position_has_coefficients_of_its_own_and_repeats_there_share_them() -> None:
@@ -97,15 +87,6 @@ def test_kernels_of_any_scale_are_bounded_on_both_sides(scale: float) -> None:
     assert np.isfinite(solution.gap)
 
 
-def test_a_table_of_another_step_is_another_problem() -> None:
-    """A slip: the tables of the steps in the wrong order are not optimal, so a certificate sees it."""
-    problem = small(9, lengths=(4, 3, 4), lam=0.3, stationary=False)
-    u = solve(problem, tol=HIGH).point["u"].copy()
-    tables = problem.split(u)[1]
-    tables[:] = tables[::-1].copy()
-    assert certify(problem, {"u": u}, {"u": u}).gap > 100 * HIGH.gap
-
-
 def test_it_is_the_same_in_shards() -> None:
     problem = small(10, lengths=(3, 1, 4, 2, 2), stationary=False)
     scores = np.random.default_rng(10).normal(size=problem.dimension)
@@ -119,7 +100,7 @@ def test_it_is_the_same_in_shards() -> None:
 def test_more_tables_of_steps_than_fit_in_memory_are_refused() -> None:
     with pytest.raises(ValueError, match="n_labels is 3000"):
         GaussianProcessSequences.from_gram(
-            [[1.0]], [np.zeros(300_000, int)], 3000, places=[np.zeros(300_000, int)], stationary=False
+            [[1.0]], [np.zeros(40, int)], 3000, places=[np.zeros(40, int)], stationary=False
         )
 
 

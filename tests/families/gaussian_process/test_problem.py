@@ -75,20 +75,6 @@ def test_the_dual_value_is_that_of_the_gibbs_distributions_written_out(kernel: t
 
 
 @every_kernel
-def test_no_dual_value_exceeds_any_primal_value_whatever_the_distributions(
-    kernel: tuple[str, dict[str, float]],
-) -> None:
-    problem = small(4, kernel)
-    naive = written_out(problem)
-    rng = np.random.default_rng(4)
-    points = [scale * rng.normal(size=problem.dimension) for scale in (0.0, 0.1, 0.5, 2.0) for _ in range(4)]
-    least = min(problem.primal({"u": u}) for u in points)
-    assert max(problem.dual({"u": u}) for u in points) <= least
-    for _ in range(10):  # any distribution over labellings bounds from below, Gibbs or not
-        assert naive.dual([rng.dirichlet(np.full(len(rows), 0.3)) for rows in naive.each]) <= least
-
-
-@every_kernel
 def test_the_gap_of_a_point_and_its_own_marginals_is_half_its_squared_gradient(
     kernel: tuple[str, dict[str, float]],
 ) -> None:
@@ -110,15 +96,6 @@ def test_the_optimum_of_one_position_and_two_labels_is_the_root_of_one_equation(
     certificate = certify(problem, u, {"u": u})
     assert certificate.primal == pytest.approx(lam * k * a * a + np.log1p(np.exp(-2 * k * a)), rel=ROUNDING)
     assert abs(certificate.gap) <= ROUNDING
-
-
-def test_one_label_leaves_nothing_to_learn() -> None:
-    problem = small(6, n_labels=1)
-    zero = np.zeros(problem.dimension)
-    certificate = certify(problem, zero, {"u": zero})
-    assert certificate.primal == pytest.approx(0.0, abs=ROUNDING)
-    assert certificate.lower_bound == pytest.approx(0.0, abs=ROUNDING)
-    assert [part.tolist() for part in problem.predict(zero)] == [[0] * int(n) for n in problem.lengths]
 
 
 def test_without_transitions_the_sequences_fall_apart_into_their_positions() -> None:
@@ -189,15 +166,6 @@ def test_new_sequences_are_labelled_by_the_same_function() -> None:
         shares = [[softmax(scores)[column == label].sum() for label in range(3)] for column in several.T]
         assert posterior == pytest.approx(np.array(shares), rel=ROUNDING)
         assert anew == pytest.approx(posterior, rel=ROUNDING)
-
-
-def test_a_bound_from_another_sign_of_the_quadratic_is_none() -> None:
-    """Adding the quadratic instead of subtracting it exceeds the optimum: the tests above can fail."""
-    problem = small(13)
-    u = np.zeros(problem.dimension)
-    here = problem.at(u, problem.multiply(u))
-    wrong = here.value + here.g @ problem.multiply(here.g) / (2 * problem.lam)  # g = m - z at u = 0
-    assert wrong > problem.primal({"u": u})
 
 
 @settings(max_examples=25, deadline=None)

@@ -84,16 +84,6 @@ def test_new_examples_are_labelled_by_the_weights_alone() -> None:
         problem.predict(theta, [np.ones((2, 5))])
 
 
-@pytest.mark.parametrize("scale", [1e-8, 1e8])
-def test_features_of_any_size_are_learned_from(scale: float) -> None:
-    plain = field(8, "chains", lam=None, C=None, beta=0.5)
-    x = np.split(plain.features.node_features, plain.features.node_start[1:-1])
-    labels = plain.features.split_labels(plain.features.truth)
-    columns = [np.column_stack((scale * one[:, 0], one[:, 1])) for one in x]
-    solution = solve(ConditionalRandomField.read(columns, labels, 3, beta=0.5), max_iterations=3000)
-    assert solution.status is Status.OPTIMAL or (solution.status is Status.ROUNDING and scale > 1.0), solution
-
-
 def test_a_run_that_rounding_ends_names_the_features_to_scale() -> None:
     plain = field(8, "chains", lam=None, C=None, beta=0.5)
     x = np.split(1e20 * plain.features.node_features, plain.features.node_start[1:-1])
@@ -102,15 +92,6 @@ def test_a_run_that_rounding_ends_names_the_features_to_scale() -> None:
     assert not solution.status.solved
     assert "node feature" in solution.message
     assert "scale the features to sizes near 1" in solution.message
-
-
-def test_one_label_and_one_position_cost_what_they_must() -> None:
-    assert solve(field(9, n_labels=1)).primal <= 1e-9
-    one = ConditionalRandomField.read([[[0.0]]], [[1]], 2, C=1.0)
-    assert solve(one).primal == pytest.approx(np.log(2.0))
-
-
-# -- no maximum --------------------------------------------------------------------------------------------------------
 
 
 def loss_along(problem: ConditionalRandomField, direction: np.ndarray) -> list[float]:
@@ -138,6 +119,9 @@ def test_separable_data_run_away_along_the_weights_that_separate_them() -> None:
     assert "the likelihood has no maximum" in solution.message
 
 
+# -- no maximum --------------------------------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("tol", [1e-2, 1e-6])  # certified, and ended by rounding
 @pytest.mark.parametrize("one", [[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [[0.5], [-1.0], [2.0]]])
 def test_the_message_says_that_there_is_no_maximum_however_the_run_ends(one: list[list[float]], tol: float) -> None:
@@ -152,13 +136,6 @@ def test_where_labels_are_forced_any_theta_is_a_maximum_and_the_message_says_not
     given = {name: np.array(value, dtype=bool) if name == "forbidden" else value for name, value in given.items()}
     solution = solve(ConditionalRandomField.read([[[0.0], [0.0]]], [[0, 0]], **given))
     assert "maximum" not in solution.message
-
-
-def test_where_there_is_a_maximum_nothing_runaway() -> None:
-    problem = ConditionalRandomField.read([[[1.0], [-1.0], [1.0], [-1.0]]], [[0, 1, 1, 0]], 2, edges="none")
-    solution = solve(problem)
-    assert problem.runaway(solution.point["theta"]) is None
-    assert solution.lower_bound == pytest.approx(4.0 * np.log(2.0))  # theta = 0: each label of a feature occurs once
 
 
 def crowded(seed: int, edges: Any = "chain", width: int = 2) -> ConditionalRandomField:
@@ -189,16 +166,6 @@ def test_features_of_edges_where_no_example_has_an_edge() -> None:
 def test_without_a_penalty_a_distribution_with_forbidden_pairs_bounds_nothing() -> None:
     problem = ConditionalRandomField.read([np.ones((2, 1))], [[0, 1]], 2, forbidden=[[True, False], [False, False]])
     assert problem.dual({"labels": np.array([[0, 0]]), "label_shares": np.array([[1.0]])}).lower == 0.0
-
-
-@settings(max_examples=30)
-@given(seed=st.integers(0, 10**6), size=st.floats(0, 2))
-def test_without_a_penalty_no_dual_point_is_above_any_point(seed: int, size: float) -> None:
-    problem, rng = crowded(seed), np.random.default_rng(seed)
-    point, other = size * rng.normal(size=(2, problem.dimension))
-    assert problem.dual(problem.witness(other)).lower <= problem.primal({"theta": point}).upper
-    entropy, _, _ = problem.enclosed(problem._read_dual(problem.witness(np.zeros(problem.dimension))))
-    assert float(entropy) > solve(problem).primal  # the entropy alone is no bound: the moments must be paid for
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------

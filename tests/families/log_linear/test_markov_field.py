@@ -127,12 +127,6 @@ def test_moments_on_the_border_have_an_infimum_and_a_direction_that_runs_away(na
     assert problem.primal({"theta": theta + 5 * direction}) <= certificate.primal
 
 
-def test_moments_inside_have_a_maximum() -> None:
-    problem = MarkovRandomField.read(triangle(), moments=CAMEL["inside"])
-    assert problem.runaway() is None
-    assert np.abs(smooth_optimum(problem)).max() < 1.0
-
-
 @given(SEEDS)
 @settings(max_examples=30, deadline=None)
 def test_a_direction_is_found_exactly_where_some_joint_label_of_a_clique_must_have_probability_0(seed: int) -> None:
@@ -155,20 +149,6 @@ def test_a_penalty_leaves_no_direction(penalty: str) -> None:
 
 
 # -- one problem from samples, counts, moments -----------------------------------------------------------------------
-
-
-def test_samples_counts_and_moments_state_one_problem() -> None:
-    problem = drawn("cycle", beta=0.5)
-    assert problem.samples is not None
-    counts = problem.factors.counts(problem.samples)
-    parts = np.split(counts, problem.factors.start[1:-1])
-    tables = [part.reshape(shape) for part, shape in zip(parts, problem.factors.shapes)]
-    by_counts = MarkovRandomField.read(problem.factors, counts=tables, beta=0.5)
-    by_moments = MarkovRandomField.read(problem.factors, moments=problem.moments, beta=0.5 / 60)
-    theta = np.random.default_rng(3).normal(size=problem.dimension)
-    wanted = problem.primal({"theta": theta})
-    assert by_counts.primal({"theta": theta}) == pytest.approx(wanted, rel=ROUNDING)
-    assert 60 * by_moments.primal({"theta": theta}) == pytest.approx(wanted, rel=ROUNDING)
 
 
 def test_witnesses_are_judged_by_how_far_they_are_from_the_polytope() -> None:

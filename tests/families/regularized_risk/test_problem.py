@@ -164,14 +164,6 @@ def test_the_dual_value_is_the_formula_and_its_gap_that_of_fenchel(problem: Regu
     assert problem.value(w) - value == pytest.approx(far + slack, rel=ROUNDING)
 
 
-@pytest.mark.parametrize("problem", PROBLEMS)
-def test_what_lies_in_q_stays_as_it_is(problem: RegularizedRisk) -> None:
-    rng = np.random.default_rng(7)
-    inside = problem.feasible(rng.random(problem.n_pieces))
-    some = 0.4 * inside if problem.loss.floor else inside
-    np.testing.assert_allclose(problem.feasible(some), some, rtol=1e-14)
-
-
 @pytest.mark.parametrize("of", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 def test_every_product_with_the_features_asks_for_the_deadline(of: Any) -> None:
     """So an oracle or a certificate of large data ends at most one product after the deadline."""

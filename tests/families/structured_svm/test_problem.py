@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from typing import Any
@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
-from convexstruct.core.scale import Scale
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.features.graphs.pairwise import read_pairwise
 from convexstruct.inference.exact import Best, Inference
@@ -80,24 +79,6 @@ def test_p_is_that_of_the_paper_whose_convention_is_used(given_as: Any, value_of
     assert problem.primal({"w": w}) == pytest.approx(value_of(w @ w, xi, 4), rel=ROUNDING)
 
 
-def test_conventions_that_mean_the_same_have_optima_in_proportion() -> None:
-    """C in paper 1 is 1 / lam in paper 2; beta = N lam: P differs by a factor, the points are the same."""
-    w = np.random.default_rng(1).normal(size=svm(0).dimension)
-    one, two, three = svm(0, C_mean=4.0), svm(0, lam=0.25), svm(0, beta=1.0)
-    assert two.primal({"w": w}) == pytest.approx(0.25 * one.primal({"w": w}), rel=ROUNDING)
-    assert three.primal({"w": w}) == pytest.approx(one.primal({"w": w}), rel=ROUNDING)
-    assert Scale.read(4, C_mean=4.0) == Scale(1.0, 1.0)
-
-
-def test_equal_scores_and_one_label_leave_nothing_undecided() -> None:
-    problem = svm(5, lengths=(2, 2, 2), n_labels=2, noise=0.0)
-    found = problem.most_violated(np.zeros(problem.dimension))
-    np.testing.assert_array_equal(found.labels, 1 - problem.features.truth)  # at w = 0 all wrong is the worst
-    assert found.hinge == pytest.approx([2.0, 2.0, 2.0])
-    alone = svm(0, n_labels=1)
-    assert alone.primal({"w": np.ones(alone.dimension)}) == pytest.approx(0.5 * alone.dimension)
-
-
 # -- points ------------------------------------------------------------------------------------------------------------
 
 
@@ -121,13 +102,6 @@ def test_weights_below_zero_in_an_associative_network_are_named_and_repaired(inf
     assert certificate.infeasibility == 0.25
     assert certificate.primal == pytest.approx(problem.primal({"w": repaired}), rel=ROUNDING)
     assert (certificate.claimed == np.inf) == (inference in ("minimum_cut", "expansion"))
-
-
-def test_other_networks_have_no_sign_to_keep() -> None:
-    problem = svm(0)
-    w = -np.ones(15)
-    assert problem.residuals({"w": w}) == {}
-    np.testing.assert_array_equal(problem.repair({"w": w})["w"], w)
 
 
 # -- the dual value ----------------------------------------------------------------------------------------------------
@@ -169,17 +143,6 @@ def test_a_prediction_is_the_labelling_of_the_greatest_score(name: str) -> None:
     for i, y in enumerate(problem.predict(w)):
         rows = np.flatnonzero(every.example == i)
         np.testing.assert_array_equal(every.labels[rows[score[rows].argmax()]], y)
-
-
-def test_others_are_labelled_by_the_same_weights() -> None:
-    problem = svm(0)
-    w = np.random.default_rng(3).normal(size=problem.dimension)
-    own = problem.predict(w)
-    others = problem.features.some([3, 0, 3])
-    for found, i in zip(problem.predict({"w": w}, others), (3, 0, 3), strict=True):
-        np.testing.assert_array_equal(found, own[i])
-    alone = problem.features.some([0])  # one node, no edge: what w says of edges is not asked
-    np.testing.assert_array_equal(problem.predict(w, alone)[0], own[0])
 
 
 @pytest.mark.parametrize("associative", [False, True])
@@ -284,22 +247,6 @@ def test_new_inputs_of_a_kernel_are_labelled_through_their_products_with_the_tra
     assert [y.tolist() for y in found] == [y.tolist() for y in expected]
     with pytest.raises(ValueError, match=r"kernel has shape \(4, 2\), wanted \(n, 6\)"):
         problem.predict(w, [new])
-
-
-def test_a_problem_keeps_its_inference_as_a_word_and_a_copy_builds_its_own_oracle() -> None:
-    cycle: dict[str, Any] = {"graphs": (nx.cycle_graph(4),), "n_labels": 2, "associative": True}
-    exact, cut = svm(0, **cycle), svm(0, **cycle, inference="minimum_cut")
-    assert (exact.inference, cut.inference) == ("exact", "minimum_cut")
-    assert {entry.name for entry in fields(StructuredSVM)} >= {"inference"}
-    relaxed = replace(exact, inference="relaxed")
-    assert relaxed.oracle.relaxed
-    assert not exact.oracle.relaxed
-    fewer = replace(
-        exact, features=exact.features.some([0]), loss=exact.loss.some(exact.features.some([0]), np.arange(4)),
-        weights=exact.weights[:1],
-    )  # fmt: skip
-    w = np.ones(exact.dimension)
-    assert fewer.most_violated(w).hinge[0] == exact.most_violated(w).hinge[0]
 
 
 def test_an_inference_that_there_is_none_of_is_refused_when_a_copy_asks_for_its_oracle() -> None:

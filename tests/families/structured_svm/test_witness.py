@@ -132,19 +132,6 @@ def test_marginals_that_disagree_are_read_as_those_of_a_distribution(name: str, 
     assert bound <= problem.primal({"w": problem.project(w)}) * (1 + ROUNDING)
 
 
-@EXAMPLES
-@given(st.sampled_from(list(INSTANCES)), SEEDS, st.sampled_from([0.01, 0.3, 3.0]))
-def test_no_witness_lies_above_any_point(name: str, seed: int, scale: float) -> None:
-    problem = INSTANCES[name]()
-    rng = np.random.default_rng(seed)
-    primal = problem.primal({"w": problem.project(scale * rng.normal(size=problem.dimension))})
-    assert problem.dual(drawn_labels(problem, rng)) <= primal * (1 + ROUNDING)
-    if name in DECOMPOSABLE:
-        theta = rng.normal(size=(1, problem.dimension))
-        gibbs = {"gibbs": theta, "gibbs_loss": np.ones(1), "gibbs_shares": np.ones((1, problem.n_examples))}
-        assert problem.dual(gibbs) <= primal * (1 + ROUNDING)
-
-
 def test_kinds_add_up() -> None:
     problem = svm(0)
     rng = np.random.default_rng(0)

@@ -36,16 +36,6 @@ def test_steps_of_the_whole_risk_are_those_written_out(name: str) -> None:
         w = w * min(1.0, ball / max(float(np.linalg.norm(w)), 1e-300))
 
 
-@pytest.mark.parametrize("name", INSTANCES)
-def test_the_dual_point_belongs_to_the_iterate(name: str) -> None:
-    problem = INSTANCES[name]()
-    for iterate in islice(PegasosN().iterate(problem), 40):
-        assert iterate.dual_point is not None
-        assert not callable(iterate.dual_point)
-        w = problem.primal_of(iterate.dual_point["alpha"])
-        np.testing.assert_allclose(iterate.point["w"], w, atol=ROUNDING * (1 + np.abs(w).max()))
-
-
 @pytest.mark.parametrize("name", [name for name in INSTANCES if INSTANCES[name]().loss.floor])
 def test_the_average_of_the_values_stays_within_the_bound_and_the_ball_holds_the_optimum(name: str) -> None:
     problem = INSTANCES[name]()

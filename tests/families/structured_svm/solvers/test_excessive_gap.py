@@ -54,13 +54,6 @@ def test_it_reaches_the_optimum_and_keeps_26_at_every_round() -> None:
     assert gap <= LOW.gap * truth.primal
 
 
-def test_its_dual_point_is_certified_by_the_problem_alone() -> None:
-    instance = problem(7, more={"weights": np.array([1.0, 0.3, 2.0])})
-    solution = solve(instance, ExcessiveGap(), tol=LOW, max_iterations=600)
-    assert solution.status.solved
-    assert solution.certificate.gap <= LOW.gap
-
-
 @pytest.mark.slow
 def test_edge_features_and_one_label_are_served() -> None:
     rng = np.random.default_rng(3)

@@ -56,17 +56,6 @@ def test_the_bound_was_put_to_the_test() -> None:
     assert next(Perceptron().walk(problem, np.zeros(problem.dimension))).mistakes > 0
 
 
-def test_one_update_is_the_difference_of_the_features() -> None:
-    problem = svm(2, lengths=(3,))
-    w = np.random.default_rng(0).normal(size=problem.dimension)
-    labels = problem.decode(w)
-    assert (labels != problem.features.truth).any()
-    (after,) = Perceptron(passes=1).walk(problem, w)
-    truth = problem.features.joint(problem.features.truth)
-    np.testing.assert_allclose(after.w, w + truth - problem.features.joint(labels))
-    np.testing.assert_allclose(after.mean, after.w)
-
-
 def test_the_average_is_over_all_visits() -> None:
     problem = svm(4, lengths=(2, 3, 2, 3), n_labels=2)
     seen = []

@@ -8,7 +8,7 @@ import pytest
 from convexstruct.families.structured_svm.solvers.column_generation import pools as labelling_pools
 from convexstruct.families.structured_svm.solvers.column_generation.pools import LabellingPools
 from convexstruct.tolerances import ROUNDING
-from tests.models.structured_svm.instances import INSTANCES, svm
+from tests.models.structured_svm.instances import INSTANCES
 
 
 @pytest.mark.parametrize("name", ["slack scaling, weighted, a cost matrix", "cycles", "zero-one loss", "a kernel"])
@@ -78,14 +78,3 @@ def test_a_witness_of_pools_has_the_value_of_its_multipliers() -> None:
     psi, loss = problem.aggregate(pools.witness(alpha))
     np.testing.assert_allclose(psi, columns.a.T @ alpha, atol=ROUNDING * (1 + np.abs(psi).max()))
     assert loss == pytest.approx(columns.b @ alpha)
-
-
-def test_a_labelling_that_is_known_is_not_taken_in_again() -> None:
-    problem = svm(1, lengths=(2, 3), n_labels=2)
-    pools = LabellingPools(problem)
-    wrong = 1 - problem.features.truth
-    assert pools.add(wrong) == 2
-    assert pools.add(wrong) == 0
-    columns = pools.columns()
-    np.testing.assert_array_equal(columns.owner, [0, 0, 1, 1])
-    assert not columns.b[[0, 2]].any()

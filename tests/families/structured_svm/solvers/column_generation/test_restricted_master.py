@@ -144,25 +144,6 @@ def test_two_columns_on_which_steps_to_the_boundary_go_round_in_circles() -> Non
         np.testing.assert_allclose(found.alpha, [1 - t, t], rtol=1e3 * HIGH.gap)
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
-@given(st.integers(0, 100_000))
-def test_an_optimum_built_backwards_is_found(seed: int) -> None:
-    """Choose alpha > 0, w = A'alpha / lam, then the b that make every column tight: w is optimal."""
-    pools = drawn(seed, d=6)
-    rng = np.random.default_rng(seed)
-    alpha = rng.uniform(0.1, 1.0, size=len(pools.b))
-    alpha *= (pools.c / np.add.reduceat(alpha, pools.start))[pools.owner]
-    w = pools.a.T @ alpha / pools.lam
-    planted = pools._replace(b=pools.a @ w)
-    expected = 0.5 * pools.lam * float(w @ w)
-    assert planted.value(w) == pytest.approx(expected)
-    assert planted.bound(alpha) == pytest.approx(expected)
-    found = planted.solve()
-    scale = max(1.0, planted.size, expected)
-    assert found.primal - expected <= HIGH.gap * scale
-    assert expected - found.bound <= HIGH.gap * scale
-
-
 def test_the_forms_of_the_newton_system_are_one_system() -> None:
     """One Newton step from one state, by parameters and by columns."""
     pools = drawn(12, d=30)
@@ -203,35 +184,6 @@ def test_a_gap_that_rounding_does_not_allow_ends_once_nothing_improves() -> None
     with within(10.0):
         found = solve_pools(columns, pools.c, pools.lam, pools.w, -pools.size, pools.nonnegative)
     assert found.primal - found.bound <= HIGH.gap * pools.size
-
-
-def test_pools_of_the_truth_alone_want_w_0() -> None:
-    truth = Pools(
-        np.zeros((3, 2)), np.zeros(3), np.arange(3, dtype=np.intp), np.ones(3), 0.5, np.zeros(2, bool), np.ones(2)
-    )
-    found = truth.solve()
-    np.testing.assert_allclose(found.w, 0.0, atol=1e-4)
-    assert abs(found.primal) <= HIGH.gap
-    assert found.bound == 0.0
-
-
-def test_a_column_twice_changes_nothing() -> None:
-    pools = drawn(3, d=5)
-    twice = np.repeat(np.arange(len(pools.b)), 2)
-    doubled = pools._replace(a=pools.a[twice], b=pools.b[twice], owner=pools.owner[twice])
-    assert doubled.solve().primal == pytest.approx(pools.solve().primal, rel=HIGH.gap)
-
-
-def test_a_weight_that_must_not_be_negative_is_kept_from_it() -> None:
-    a = np.array([[0.0, 0.0], [1.0, -1.0]])
-    free = Pools(a, np.array([0.0, 1.0]), np.zeros(2, np.intp), np.ones(1), 1.0, np.zeros(2, bool), np.zeros(2))
-    # without the sign w = (1/2, -1/2) and 1/4; with it w = (1, 0) and 1/2
-    np.testing.assert_allclose(free.solve().w, [0.5, -0.5], atol=1e-4)
-    assert free.solve().primal == pytest.approx(0.25, abs=HIGH.gap)
-    held = free._replace(nonnegative=np.array([False, True])).solve()
-    np.testing.assert_allclose(held.w, [1.0, 0.0], atol=1e-4)
-    assert held.primal == pytest.approx(0.5, abs=HIGH.gap)
-    assert held.bound == pytest.approx(0.5, abs=HIGH.gap)
 
 
 def test_a_start_at_the_optimum_is_not_lost() -> None:
