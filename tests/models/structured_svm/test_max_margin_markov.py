@@ -4,7 +4,6 @@ relaxation."""
 from __future__ import annotations
 
 import networkx as nx
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,12 +23,6 @@ from tests.reference import agrees, close, optimum
 def test_the_marginals_have_the_optimum_of_the_labellings(name: str) -> None:
     problem, expected = instance(name)
     agrees(marginals(problem), expected, "CLARABEL")
-
-
-@pytest.mark.parametrize("name", ["associative chains, three labels", "a forest, edge features", "cycles"])
-def test_a_first_order_solver_agrees(name: str) -> None:
-    problem, expected = instance(name)
-    agrees(marginals(problem), expected, "SCS")
 
 
 @settings(max_examples=15, deadline=None)
@@ -115,19 +108,6 @@ def test_a_graph_too_wide_for_a_junction_tree_is_refused_with_its_width() -> Non
     problem = svm(0, graphs=(nx.convert_node_labels_to_integers(nx.grid_2d_graph(5, 5)),), n_labels=8)
     with pytest.raises(ValueError, match=r"tree width.*relaxed"):
         marginals(problem)
-
-
-def test_marginals_of_the_optimum_are_those_of_its_labellings() -> None:
-    """On a chain: the mixture over labellings that the enumerated dual finds, summed up, is as good as mu and nu."""
-    problem = svm(2, lengths=(3, 2), n_labels=2, C=0.5)
-    formulation = marginals(problem)
-    optimum(formulation)
-    mu, nu = (np.asarray(formulation.variables[key].value) for key in ("mu", "nu"))
-    np.testing.assert_allclose(mu.sum(axis=1), 1.0, atol=HIGH.feasibility)
-    for e, (u, v) in enumerate(problem.features.edges):
-        table = nu[e].reshape(2, 2)
-        np.testing.assert_allclose(table.sum(axis=1), mu[u], atol=HIGH.feasibility)
-        np.testing.assert_allclose(table.sum(axis=0), mu[v], atol=HIGH.feasibility)
 
 
 # -- the relaxation ----------------------------------------------------------------------------------------------------
