@@ -124,25 +124,6 @@ def test_a_symbol_that_is_never_seen_gets_probability_0_and_smoothing_gives_it_s
     assert (baum_welch(observed, start, smoothing=0.1).models.emission[..., 2] > 0).all()
 
 
-def test_smoothing_raises_the_likelihood_with_its_penalty() -> None:
-    observed = Observations.read([[0, 1, 0, 0], [1, 0]], 3)
-    models, values = random_models(3, 2, 3, seed=0), []
-    for _ in range(30):
-        found = expected(observed, models)
-        logs = [np.log(t).reshape(3, -1).sum(axis=1) for t in (models.initial, models.transition, models.emission)]
-        values.append(found.log_likelihood + 0.1 * sum(logs))
-        models = maximised(models, found, smoothing=0.1)
-    assert (np.diff(values, axis=0) >= -ROUNDING).all()
-
-
-def test_one_state_learns_the_frequencies_in_one_iteration() -> None:
-    observed = Observations.read([[0, 1, 1, 1], [1]], 2)
-    trained = baum_welch(observed, random_models(1, 1, 2, seed=0))
-    np.testing.assert_allclose(trained.models.emission[0, 0, 0], [0.2, 0.8], atol=ROUNDING)
-    assert trained.log_likelihood[0] == pytest.approx(np.log(0.2) + 4 * np.log(0.8))
-    assert trained.converged[0]
-
-
 def test_messages_that_vanish_when_rescaled_are_summed_in_the_log_domain() -> None:
     tiny = 1e-200  # of one channel; two of them are below the smallest number
     table = [[1.0 - tiny, tiny], [0.0, 1.0]]

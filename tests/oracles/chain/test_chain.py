@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from convexstruct import deadline
 from convexstruct.arrays import Tensor
 from convexstruct.graphs import Chains, chains
 from convexstruct.oracles import enumeration
@@ -57,16 +56,6 @@ def batches(draw: st.DrawFn, integers: bool = False, forbid: bool = True) -> Bat
         edge[rng.random(edge.shape) < 0.3] = -np.inf
         edge[0, 0] = keep
     return Batch(layout, node, edge)
-
-
-@pytest.mark.parametrize(
-    "call",
-    [chain.viterbi, chain.sum_product, chain.rescaled, chain_log.log_messages, chain_terms.sums_by_terms, two_best],
-    ids=lambda call: call.__name__,
-)  # fmt: skip
-def test_the_deadline_acts_inside_a_pass(call: Any) -> None:
-    with deadline.within(0.0), pytest.raises(deadline.DeadlinePassed):
-        call(chains([3]), np.zeros((3, 2)), np.zeros((2, 2)))
 
 
 @given(batches(integers=True) | batches())
@@ -151,27 +140,6 @@ def test_a_chain_of_weight_0_adds_nothing_to_the_pairs(spread: float) -> None:
         sums = oracle(*batch, weights)
         if sums is not None:
             assert_sums(batch, sums, weights, spread)
-
-
-@pytest.mark.parametrize("temperature", [1.0, 1e-1, 1e-2, 1e-3, 1e-4])
-@pytest.mark.parametrize("spread", [1.0, 10.0])
-def test_forward_backward_is_exact_at_every_temperature(temperature: float, spread: float) -> None:
-    for seed in range(8):
-        rng = np.random.default_rng(seed)
-        layout = chains([5, 3, 1, 4])
-        node = rng.normal(size=(layout.n_positions, 3)) / temperature
-        edge = rng.uniform(0.0, spread, size=(3, 3)) / temperature  # range up to 1e5
-        # near ties, so that more than one labelling counts at any temperature
-        edge[1] = edge[0] + rng.normal(size=3)
-        node[:, 1] = node[:, 0] + rng.normal(size=layout.n_positions)
-        batch = Batch(layout, node, edge)
-        weights = np.ones(4)
-        scale = float(np.abs(edge).max() + np.abs(node).max())
-        for oracle in (chain.sum_product, chain_terms.sums_by_terms):
-            assert_sums(batch, oracle(*batch, squares=True), weights, scale)
-        for sums in (chain.rescaled(*batch, squares=True), chain_log.log_messages(*batch)):
-            if sums is not None:
-                assert_sums(batch, sums, weights, scale)
 
 
 @st.composite

@@ -97,28 +97,6 @@ def test_on_a_chain_the_vertices_are_the_labellings() -> None:
     np.testing.assert_allclose(edges.sum(axis=1), nodes[1:], atol=ROUNDING)
 
 
-def test_edges_alone_are_what_e31_says() -> None:
-    """Two edges, agreement on the middle node; against the same problem over distributions of all labellings."""
-    structure = chain_tables(chains([3]), 2, nodes=False)
-    rng = np.random.default_rng(4)
-    m = [np.zeros((0, 2)), rng.normal(size=(2, 2, 2))]
-    found = project_tables(structure, m, tol=1e-10)
-    labellings = list(product(range(2), repeat=3))
-    vertices = np.zeros((8, 2, 2, 2))
-    for row, (y0, y1, y2) in zip(vertices, labellings):
-        row[0, y0, y1] = row[1, y1, y2] = 1.0
-    toward = (m[1] - found.tables[1]).ravel()
-    assert (vertices.reshape(8, -1) @ toward).max() <= toward @ found.tables[1].ravel() + HIGH.gap
-
-
-def test_a_member_is_its_own_projection() -> None:
-    structure = chain_tables(chains([3, 2]), 3)
-    node, edge = (np.full(shape, 1.0) for shape in structure.shapes)
-    node, edge = node / 3, edge / 9
-    for found, table in zip(project_tables(structure, [node, edge]).tables, (node, edge)):
-        np.testing.assert_allclose(found, table, atol=ROUNDING)
-
-
 def test_many_blocks_give_what_one_chain_at_a_time_gives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clique_tables, "BLOCK", 1 << 10)
     lengths = [9] * 80 + [1, 2]

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from convexstruct import deadline
 from convexstruct.arrays import Labels
 from convexstruct.junction_trees import JunctionTree, junction_tree
 from convexstruct.oracles import enumeration
@@ -99,13 +98,6 @@ def test_ties_cost_no_second_pass(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_array_equal(scores, [value] * 2)
         assert score(labels[0], tree.cards, [(scope, table[0]) for scope, table in given_factors]) == value
     assert len(passes) == 2
-
-
-def test_the_deadline_acts_inside_a_pass() -> None:
-    tree = junction_tree(graph_of(3, [(0, 1), (1, 2)]), [2, 2, 2])
-    for call in (oracle.best, oracle.sum_product, two_best):
-        with deadline.within(0.0), pytest.raises(deadline.DeadlinePassed):
-            call(tree, [], 1)
 
 
 @given(models(integers=True) | models())
