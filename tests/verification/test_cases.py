@@ -63,15 +63,6 @@ def test_every_formulation_that_is_listed_is_the_reference_of_a_case() -> None:
     assert rows == set(FORMULATIONS)
 
 
-def test_only_the_file_of_a_family_knows_it() -> None:
-    for module in ("cases", "fingerprint", "isolation", "judge", "outcome", "references", "runner"):
-        source = importlib.import_module(f"convexstruct.verification.{module}").__file__
-        assert source is not None
-        with open(source, encoding="utf-8") as file:
-            code = [line for line in file if "generative_margin" in line and "cases_for" not in line]
-        assert not [line for line in code if line.lstrip().startswith(("from", "import"))], module
-
-
 def test_a_family_a_case_or_everything_can_be_selected() -> None:
     assert select(None) == tuple(CASES)
     assert select("generative_margin") == cases_for("generative_margin")
@@ -94,11 +85,6 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
 def test_a_case_too_large_to_be_stored_is_not_given_to_a_solver() -> None:
     with pytest.raises(ValueError, match="too large"):
         select("hmm-ring-cuts", open_only=True)
-
-
-def test_each_build_is_a_problem_of_its_own() -> None:
-    case = CASES[0]
-    assert case.build() is not case.build()
 
 
 def test_the_cases_of_a_system_are_those_of_its_family_that_name_it() -> None:

@@ -18,18 +18,6 @@ from convexstruct.verification import cases_for
 from convexstruct.verification.fingerprint import fingerprint
 
 
-def test_the_same_data_have_the_same_fingerprint() -> None:
-    for case in cases_for("generative_margin", open_only=True):
-        assert fingerprint(case.build()) == fingerprint(case.build())
-
-
-def test_every_case_and_every_seed_has_its_own() -> None:
-    # Cases that state the same instance by other formulations share its maker.
-    cases = {case.make: case for case in cases_for("generative_margin", quick=True)}.values()
-    prints = [fingerprint(case.build(seed)) for case in cases for seed in (0, 1) if case.name != "hmm-ties"]
-    assert len(set(prints)) == len(prints)
-
-
 def test_the_last_bit_counts_only_when_asked() -> None:
     c = np.array([0.1, 0.2, 0.7])
     moved = np.nextafter(c, 1.0)

@@ -154,12 +154,6 @@ def test_a_solver_is_checked_from_python_on_every_open_case() -> None:
     assert any("too large" in sentence for sentence in outcome.left_out)
 
 
-def test_another_seed_computes_its_reference_on_the_way() -> None:
-    outcome = cs.verify(lambda problem: cs.solve(problem), on="network-planted", seed=1)
-    assert outcome.ok, told(outcome)
-    assert outcome.rows[0].reference.version == ""
-
-
 def test_without_a_stored_reference_nothing_is_verified(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "stored", lambda case, problem: None)
     row = cs.verify(lambda problem: problem.uniform(), on="hmm-ties").rows[0]
