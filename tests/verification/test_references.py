@@ -206,7 +206,7 @@ def test_near_an_optimum_of_0_a_bracket_as_wide_as_its_rounding_is_closed() -> N
 
 
 def test_the_next_formulations_have_the_same_optimum_and_begin_after_the_cases_own() -> None:
-    assert others(named("hmm-ties"))[:2] == ["entropy_dual", "n_slack"]
+    assert others(named("hmm-ties"))[:2] == ["entropy_dual", "compact_dual"]
     assert "dual" not in others(named("hmm-ties"))
     assert others(named("network-proximal")) == ["proximal_dual"]
     assert others(replace(named("hmm-ties"), second="primal")) == ["primal"]
