@@ -230,7 +230,8 @@ class Box(NamedTuple):
 
         |phi| counts as 0 where it is within rounding. Where no double is a root, the end of the last bracket with the
         smaller |phi| is returned. near : whether phi changes its sign; if not, it has no root. A guess that is not
-        finite, where sums over breakpoints overflow, is taken for 0.
+        finite, where sums over breakpoints overflow, is taken for 0. Of a level stretch of roots one near its begin is
+        taken (`begin`): a lower bound is wrong by |rho| times the rounding of z.
         """
         rho, largest = rho if np.isfinite(rho) else 0.0, float(np.finfo(float).max)
         low, high, above, below = -largest, largest, np.inf, np.inf
@@ -239,7 +240,7 @@ class Box(NamedTuple):
             total, slope, size = self.sums(rho, a)
             value = total - z
             if abs(value) <= EQUALITY_ROUNDING * max(size, abs(z)) < np.inf:
-                return rho, 0.0, True
+                return rho if slope > 0 else self.begin(z, rho, min(low, high, key=abs), a), 0.0, True
             if value > 0:
                 low, above = rho, value
             else:
@@ -256,6 +257,18 @@ class Box(NamedTuple):
         if nearer != rho:
             self.sums(nearer, a)
         return nearer, off, low > -largest and high < largest
+
+    def begin(self, z: float, rho: float, short: float, a: Vector) -> float:
+        """A root like ``rho``, where phi is level, at most twice as large as where it is none; a(rho) is written to
+        ``a``. short : no root, of smaller size; the largest double if none is known."""
+        while abs(rho) > 2.0 * abs(short):
+            middle = _middle(*sorted((rho, short)))
+            total, _, size = self.sums(middle, a)
+            good = abs(total - z) <= EQUALITY_ROUNDING * max(size, abs(z)) < np.inf
+            rho, short = (middle, short) if good else (rho, middle)
+            if not good:
+                self.sums(rho, a)
+        return rho
 
     def search(self, z: float, root: Any) -> float:
         """The root of phi from all breakpoints, by one of `convexstruct.oracles.box.breakpoints`."""

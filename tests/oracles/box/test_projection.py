@@ -352,6 +352,17 @@ def test_a_search_ends_where_the_sums_over_breakpoints_overflow(search: Search) 
     assert rho == pytest.approx((6e-11 - 3.8 / 6.0) * 1e32 / -6e121)
 
 
+def test_at_the_end_of_the_reach_the_multiplier_is_no_larger_than_it_must_be() -> None:
+    """phi is 0 from the last breakpoint on, and a root of -1e162 would make the lower bound useless."""
+    s, upper, lower = np.array([0.3, -1.0, -1.0]), np.array([0.8, 0.4, 0.6]), np.array([-np.inf, -1.0, -0.2])
+    box = Box.read(np.full(3, 1e17), lower, upper, s, None)
+    z = float(s @ np.array([0.8, -1.0, -0.2]))
+    rho = box.newton(z, -1e162, a := np.empty(3))[0]
+    assert rho == -1e162
+    assert box.begin(z, rho, -1e16, a) == pytest.approx(-1e17, rel=1.0)
+    assert abs(s @ a - z) <= 1e-15
+
+
 def test_the_search_obeys_the_deadline() -> None:
     with deadline.within(0.0), pytest.raises(deadline.DeadlinePassed):
         project_box_equality(np.ones(3), 0.0, 1.0, 1.0, 1.0)
