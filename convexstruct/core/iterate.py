@@ -26,7 +26,8 @@ class Iterate:
     parts : seconds spent so far by subroutine, if the solver measures them.
     done : the solver has nothing left to try; the driver stops after this iterate.
     message : one sentence for the solution's message, e.g. which branch the solver took.
-    stationary : the last iterate of a problem that is not convex, and its gradient vanishes.
+    stationary : the last iterate of a problem that is not convex, and its gradient vanishes, or no move that the solver
+        knows lowers the loss; the message says what was measured.
     """
 
     point: Point

@@ -43,7 +43,7 @@ class Status(Enum):
     STALLED = "the solver has nothing left to try: use another solver from here, or accept the gap shown"
     INACCURATE = "the solver claimed what its points do not prove, or they are infeasible: trust only the certificate"
     UNCERTIFIED = "finished; the method has no certificate for this problem, so nothing is claimed about optimality"
-    STATIONARY = "the gradient vanishes, but the problem is not convex: try other starts, or accept the gap shown"
+    STATIONARY = "stationary, as the message has it, but the problem is not convex: try other starts, or accept the gap"
     UNBOUNDED = "the problem as stated has no lowest value: look for the constraint that is missing"
     INFEASIBLE = "the problem as stated has no feasible point: look for the constraints that contradict each other"
     FAILED = "the iterates became non-finite: check the scale of the data; the last finite point is kept"

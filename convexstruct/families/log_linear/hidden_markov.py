@@ -32,8 +32,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from convexstruct.arrays import OPTIONAL, Flags, Index, Labels, Point, Tensor
-from convexstruct.inference.baum_welch import Expected, Pseudocounts, expected, maximised, room_for
+from convexstruct.arrays import OPTIONAL, Flags, Index, Labels, Point, Tensor, Vector
+from convexstruct.inference.baum_welch import Expected, Pseudocounts, expected, room_for
 from convexstruct.inference.hidden_markov import HiddenMarkovModels, Observations
 from convexstruct.inference.shards import Shards, Workers, in_shards
 from convexstruct.oracles.chain.chain import sum_product
@@ -248,11 +248,26 @@ class HiddenMarkov:
     # -- what else -----------------------------------------------------------------------------------------------------
 
     def stationarity(self, point: Any) -> float:
-        """The largest change of a probability by one more iteration of EM."""
+        """`slopes` of one point; 0 where it is stationary."""
         models = self.models(self.as_point(point))
-        after = maximised(models, expected(self.observed, models), self.prior)
-        pairs = zip(self.point_of(models).values(), self.point_of(after).values())
-        return max(float(np.abs(one - other).max()) for one, other in pairs)
+        return float(self.slopes(models, self.expected(models))[0])
+
+    def slopes(self, models: HiddenMarkovModels, found: Expected) -> Vector:
+        """(R,) the largest entry of P's gradient in the logits of each model's rows, in nats per observed position and
+        pseudo-count.
+
+        A row is p = softmax(z), and dP/dz = W p - c (Baum-Welch's counts; the gradient of ln p is that of its
+        expectation under the posterior), where c are the row's expected counts, given as ``found``, plus its
+        pseudo-counts, and W is their sum. Probabilities that are 0 have no logit and are left out.
+        """
+        largest, total = np.zeros(models.n_models), self.observed.weight
+        tables = (models.initial, models.transition, models.emission)
+        for counts, added, table in zip((found.first, found.pairs, found.seen), self.prior, tables):
+            counts = counts + added * (table > 0)
+            away = np.abs(counts.sum(axis=-1, keepdims=True) * table - counts)
+            largest = np.maximum(largest, away.reshape(len(table), -1).max(axis=1))
+            total += float(added.sum())
+        return np.asarray(largest / total)
 
     def predict(self, point: Any, examples: Sequence[ArrayLike] | None = None) -> list[Labels]:
         """The most probable states of each sequence; of ``symbols`` as `read` takes them, the problem's by default."""

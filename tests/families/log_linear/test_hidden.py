@@ -4,6 +4,8 @@ values by all labellings written out."""
 from __future__ import annotations
 
 import itertools
+import math
+from dataclasses import replace
 from typing import Any
 
 import networkx as nx
@@ -53,6 +55,15 @@ def test_an_end_of_the_gradient_is_one_of_em_too() -> None:
 def test_a_run_of_em_ends_where_nothing_improves() -> None:
     """Without HIDDEN_PATIENCE, EM (expectation_maximisation) goes on by ever smaller steps."""
     assert any(each.done for each in itertools.islice(ExpectationMaximisation().iterate(partly(0)[0]), 100))
+
+
+@pytest.mark.parametrize("solver", [LBFGS(restarts=3), ExpectationMaximisation(restarts=3)], ids=["gradient", "em"])
+def test_of_several_starts_the_best_is_kept_and_is_stationary(solver: Any) -> None:
+    problem = partly(5)[0]
+    found = solve(problem, solver)
+    assert found.status is Status.STATIONARY
+    assert problem.stationarity(found.point) <= math.sqrt(ROUNDING)
+    assert found.primal <= solve(problem, replace(solver, restarts=1)).primal + ROUNDING
 
 
 @pytest.mark.parametrize("solver", [LBFGS(), ExpectationMaximisation()], ids=["gradient", "em"])

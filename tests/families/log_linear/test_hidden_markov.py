@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from convexstruct.arrays import Labels, Point
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
 from convexstruct.families.log_linear.hidden_markov import TABLES, HiddenMarkov
 from convexstruct.families.log_linear.solvers.baum_welch import BaumWelch
 from convexstruct.models.log_linear import expected_counts
@@ -74,6 +76,38 @@ def test_the_bound_of_em_in_cvxpy_is_that_of_the_next_iteration(pseudocounts: fl
     assert float(problem.primal(problem.repair(found))) <= value + HIGH.gap * abs(value)
     ended = solve(problem, after)
     assert optimum(expected_counts(problem, ended.point).without()).value == pytest.approx(ended.primal, rel=1e-5)
+
+
+@pytest.mark.parametrize(("pseudocounts", "rightwards"), [(0.0, False), (0.5, False), (0.5, True)])
+@given(seed=SEEDS)
+@EXAMPLES
+def test_the_slope_is_the_largest_difference_quotient_in_the_logits(
+    pseudocounts: float, rightwards: bool, seed: int
+) -> None:
+    problem, symbols, point = drawn(seed, pseudocounts, rightwards)
+    largest, step = 0.0, 1e-5
+    for name in TABLES:
+        for at in np.argwhere(problem.allowed[name]):
+            ends = []
+            for sign in (1, -1):
+                moved = {**point, name: point[name].copy()}
+                moved[name][tuple(at)] *= np.exp(sign * step)
+                ends.append(written_out(problem, symbols, problem.repair(moved)))
+            largest = max(largest, abs(ends[0] - ends[1]) / (2 * step))
+    assert problem.observed.weights is not None
+    counted = sum(w * len(one) for w, one in zip(problem.observed.weights, symbols))
+    counted += sum(float(np.sum(count)) for count in problem.prior)
+    assert problem.stationarity(point) == pytest.approx(largest / counted, rel=1e-5, abs=1e-8)
+
+
+def test_an_end_that_comes_too_early_is_not_called_stationary_and_of_several_the_best_is() -> None:
+    problem, _, _ = drawn(3)
+    early = solve(problem, BaumWelch(fall=0.1))
+    assert early.status is Status.STALLED
+    assert problem.stationarity(early.point) > math.sqrt(ROUNDING)
+    ends = [solve(problem, BaumWelch(restarts=n)) for n in (1, 8)]
+    assert {one.status for one in ends} == {Status.STATIONARY}
+    assert ends[1].primal <= ends[0].primal + ROUNDING
 
 
 def test_states_are_read_from_sequences_and_points_are_repaired() -> None:

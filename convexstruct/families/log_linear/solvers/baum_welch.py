@@ -2,12 +2,18 @@
 
 The recursions are those of `convexstruct.inference.baum_welch`. P never rises; each start ends at a stationary point,
 and nothing else is claimed of that point.
+
+**Stationary** is what `HiddenMarkov.slopes` measures. An iteration from p lowers P by at least the sum over rows of
+W KL(p' | p), where p' = c / W are the shares of the row's expected counts c, pseudo-counts included, and W their sum.
+By Pinsker's inequality KL >= 2 max |p' - p|^2, so that |c - W p| <= sqrt(W fall / 2) where P falls by no more than
+``fall``: the slope per position is at most sqrt(fall per position / 2), 7e-6 by default. The status is STATIONARY where
+it is at most `descent.STATIONARY`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +22,7 @@ from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, not_below, read_options
 from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.hidden_markov import TABLES, HiddenMarkov
+from convexstruct.families.log_linear.solvers.descent import STATIONARY
 from convexstruct.inference.baum_welch import maximised
 from convexstruct.inference.hidden_markov import HiddenMarkovModels, random_models
 
@@ -43,16 +50,16 @@ class BaumWelch:
             calls += 1
             values = -(found.log_likelihood + problem.prior.log_prior(models))
             best, done = int(values.argmin()), bool((before - values <= self.fall * problem.observed.weight).all())
-            point = problem.point_of(models, best)
-            said = ""
+            now = Iterate(problem.point_of(models, best), {}, float(values[best]), bound, calls)
             if done:
+                slope = float(problem.slopes(models, found)[best])
                 said = (
-                    f"stationary: one more iteration changes probabilities by {problem.stationarity(point):.1e}; P is "
-                    "not convex, and nothing is claimed of other points"
+                    f"the largest entry of P's gradient in the logits is {slope:.1e} nats a position; P is not convex, "
+                    "and nothing is claimed of other points"
                 )
-            yield Iterate(point, {}, float(values[best]), bound, calls, done=done, message=said)
-            if done:
+                yield replace(now, done=True, message=said, stationary=slope <= STATIONARY)
                 return
+            yield now
             before, models = values, maximised(models, found, problem.prior)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from convexstruct.tolerances import ROUNDING
 
 #: The message where the likelihood of a conditional random field has no maximum.
 RISES = "the likelihood has no maximum: problem.runaway(theta) is a direction along which it rises for ever"
+#: Hidden labels: a point is called stationary where P's slope, as ``stationarity`` of the problem measures it, is at
+#: most this. Values are told apart to `ROUNDING`, and slopes near a minimum to its root.
+STATIONARY = math.sqrt(ROUNDING)
 #: Without a penalty a lower bound is computed only where the gap is estimated below this share of the value: earlier it
 #: could end no run, and costs as much as a round.
 BOUNDED_BELOW = 1e-2
@@ -170,19 +173,26 @@ def warning(problem: LogLinear, here: Here | None = None) -> str:
     return "" if direction is None else no_maximum(model.factors, direction)
 
 
-def ended(problem: LogLinear, here: Here, why: str) -> str:
-    """The message where a run can go no further: a stationary point, rounding, or a conditional field without a penalty
-    and a maximum."""
+class Ended(NamedTuple):
+    """message : why a run can go no further. stationary : whether P is not convex and its slope has vanished."""
+
+    message: str
+    stationary: bool = False
+
+
+def ended(problem: LogLinear, here: Here, why: str) -> Ended:
+    """How a run ends at a point: with hidden labels by the slope of P; else by rounding, or a likelihood without a
+    maximum."""
     model = judged(problem)
     if isinstance(model, HiddenField):
-        residual = model.stationarity(model.basis.theta(here.theta))
-        return (
-            f"stationary up to {residual:.1e} of the largest expected feature; P is not convex, and nothing is claimed "
-            "of other points"
-        )
+        slope = model.stationarity(model.basis.theta(here.theta))
+        return Ended(
+            f"the largest entry of P's gradient is {slope:.1e} of the largest expected feature; P is not convex, and "
+            "nothing is claimed of other points", slope <= STATIONARY,
+        )  # fmt: skip
     if not isinstance(model, ConditionalRandomField):
-        return f"{why}: rounding"
+        return Ended(f"{why}: rounding")
     if model.penalty == Penalty() and model.runaway(model.basis.theta(here.theta)) is not None:
-        return RISES
+        return Ended(RISES)
     reason = model.rounding_reason({}, None)
-    return f"{why}: rounding" + (f"; {reason}" if reason else "")
+    return Ended(f"{why}: rounding" + (f"; {reason}" if reason else ""))

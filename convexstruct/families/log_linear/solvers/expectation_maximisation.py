@@ -3,13 +3,14 @@
 A round computes the posteriors of the hidden labels (E step), which give a convex upper bound on P that equals P at the
 present theta, and minimises this bound by L-BFGS (M step): it is P of a fully observed model with expected features for
 its data. P never rises: if the bound falls, P falls by at least as much, so that the M step need not be exact. The
-method ends at a stationary point, and nothing else is claimed of it.
+method ends at a stationary point, with the status STATIONARY where P's gradient says so, and nothing else is claimed of
+it. Of several starts the best result is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -42,7 +43,7 @@ class ExpectationMaximisation:
 
     def iterate(self, problem: HiddenField, start: Solution | None = None) -> Iterator[Iterate]:
         """Yield the point after each M step; ``start`` gives the first, and the others are drawn."""
-        calls, own = 0, problem.basis.problem
+        calls, own, best = 0, problem.basis.problem, None
         for last, theta in starts(problem, start, self.restarts, self.spread, self.seed):
             here, patience = Here.at(own, theta), Patience(HIDDEN_PATIENCE, least_unit(problem))
             while not patience.ended(here.value, 0.0):
@@ -56,5 +57,6 @@ class ExpectationMaximisation:
                         break
                 here = Here.at(own, there.theta)
                 yield report(problem, here, calls)
-            why = ended(problem, here, "no step decreases P any further")
-            yield report(problem, here, calls, done=last, message=why)
+            best = here if best is None or here.value < best.value else best
+            end = ended(problem, best, "no step decreases P any further")
+            yield replace(report(problem, best, calls, done=last, message=end.message), stationary=end.stationary)

@@ -18,8 +18,9 @@ that do not have the sign of -v to 0, and searches along theta + t d projected t
 theta is 0): entries that would change their sign become 0. So the zeros of the solution are exact.
 
 **Hidden labels** (paper 4: the gradient is unclamped expectations minus clamped ones). P is not convex. Pairs without
-positive curvature are not kept, so that every direction is one of descent. The method ends at a stationary point and
-reports its residual; nothing else is claimed of it. Of several starts the best result is kept.
+positive curvature are not kept, so that every direction is one of descent. The method ends at a stationary point, with
+the status STATIONARY where P's gradient says so; nothing else is claimed of it. Of several starts the best result is
+kept.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from convexstruct.families.log_linear.hidden import HiddenField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
 from convexstruct.families.log_linear.solvers.descent import (
+    Ended,
     Here,
     Smooth,
     ended,
@@ -93,6 +95,7 @@ class LBFGS:
     ) -> Iterator[Iterate]:
         """Yield each point with its bounds; ``start`` gives the first."""
         rounds, calls = HIDDEN_PATIENCE if isinstance(judged(problem), HiddenField) else PATIENCE, 0
+        best: tuple[Here, Iterate] | None = None
         for last, theta in starts(problem, start, self.restarts, self.spread, self.seed):
             begin, patience = Here.at(problem.basis.problem, theta), Patience(rounds, least_unit(problem))
             message, why = warning(problem, begin), "no step decreases P any further"
@@ -104,7 +107,9 @@ class LBFGS:
                     why = "neither bound moves any further"
                     break
                 yield said
-            yield replace(said, done=last, message=message or ended(problem, here, why))
+            best = (here, said) if best is None or here.value < best[0].value else best
+            end = Ended(message) if message else ended(problem, best[0], why)
+            yield replace(best[1], done=last, oracle_calls=calls, message=end.message, stationary=end.stationary)
 
 
 def points(problem: Smooth, here: Here, memory: int, kind: str = "diagonal") -> Iterator[tuple[Here, int]]:
