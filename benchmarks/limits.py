@@ -136,6 +136,10 @@ def unlabelled(kind: str, scale: float) -> Any:
     return cs.UnsupervisedMargin.multiclass(table_of(kind, n, 3), 3, 0.1, 0.5)
 
 
+def one_labelling(kind: str, scale: float) -> Any:
+    return cs.MarginLabelling(cs.UnsupervisedMargin.multiclass(table_of(kind, int(600 * scale), 3), 3, 0.1, 0.5))
+
+
 def one_energy(kind: str, scale: float) -> Any:
     n = int(4000 * scale)
     return cs.ConvexEnergyNetwork(table_of(kind, n, 10), drawn(2, 6 * n).reshape(n, 6), 1.0)
@@ -155,7 +159,7 @@ EVERY: dict[str, Callable[[str, float], Any]] = {
     made.__name__: made
     for made in (sleeper, chain, wide_grid, relaxed_grid, one_sequence, network, one_conditional, one_hidden,
                  one_markov, field, one_risk, one_box, one_table, one_kernel, one_energy,
-                 one_inference, one_unrolled, unlabelled)
+                 one_inference, one_unrolled, unlabelled, one_labelling)
 } | {
     "chain, slack": partial(chain, size=4000, scaling="slack"),
     "no bias": partial(one_risk, bias=False),

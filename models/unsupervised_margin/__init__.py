@@ -5,6 +5,7 @@ not in `FORMULATIONS`; import them from here.
 """
 
 from convexstruct.models.unsupervised_margin.cuts import ConstraintGeneration, delta_cuts
+from convexstruct.models.unsupervised_margin.labelling import labelled
 from convexstruct.models.unsupervised_margin.margin_loss import indicators, margin_loss, relaxed_loss
 from convexstruct.models.unsupervised_margin.relaxation import full, multiclass, reduced
 from convexstruct.models.unsupervised_margin.tightened import keep_or_flip
@@ -24,6 +25,7 @@ __all__ = [
     "full",
     "indicators",
     "keep_or_flip",
+    "labelled",
     "margin_loss",
     "multiclass",
     "primal",

@@ -99,6 +99,10 @@ NEW: dict[str, tuple[Made, Any, list[tuple[int, ...]]]] = {
     ),
     "process": (lambda: cs.GaussianProcessSequences.read(X, Y, 3), [X[0], X[1][:1]], [(3,), (1,)]),
     "process, Gram": (lambda: cs.GaussianProcessSequences.from_gram(GRAM, Y, 3), [GRAM[:2]], [(2,)]),
+    "labelling": (
+        lambda: cs.MarginLabelling(cs.UnsupervisedMargin.read(X, 3, beta=1.0, label_balance=1.0)), [X[1], X[0][:1]],
+        [(5,), (1,)],
+    ),
     "steps": (lambda: cs.UnrolledEnergyNetwork(X[0], np.eye(3, dtype=int), 0.1), X[1], [(3,)] * 5),
     "energies": (lambda: cs.ConvexEnergyNetwork(X[0], np.eye(3, dtype=int), 0.1), X[1], [(3,)] * 5),
     "binary": (lambda: cs.RegularizedRisk.binary(X[0], [1, 2, 1], 0.1), X[1], [()] * 5),

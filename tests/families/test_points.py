@@ -23,6 +23,7 @@ LOWER_AT_ONCE = {
     "ConvexEnergyNetwork",
     "GenerativeMargin",
     "HiddenMarkov",
+    "MarginLabelling",
     "OracleSVM",
 }
 

@@ -3,14 +3,16 @@
 from convexstruct.core.iterate import Solver
 from convexstruct.core.papers import PAPER_3
 from convexstruct.core.registry import Family, System, register
+from convexstruct.families.unsupervised_margin.labelling import MarginLabelling
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.solvers.free_entries import count_entries
 from convexstruct.families.unsupervised_margin.solvers.interior_point import InteriorPoint
 from convexstruct.families.unsupervised_margin.solvers.low_rank import LowRank
 from convexstruct.families.unsupervised_margin.solvers.reduced_admm import ReducedADMM
+from convexstruct.families.unsupervised_margin.solvers.relabelling import Relabelling
 from convexstruct.tolerances import MID, Profile
 
-__all__ = ["FAMILY", "InteriorPoint", "LowRank", "UnsupervisedMargin"]
+__all__ = ["FAMILY", "InteriorPoint", "LowRank", "MarginLabelling", "Relabelling", "UnsupervisedMargin"]
 
 #: Free entries of M and N up to which `InteriorPoint` is chosen, whose steps cost their cube: about those of 30 rows in
 #: chains, from where on first-order methods are as fast; and for gaps below `MID`, where an optimum that is not unique
@@ -18,8 +20,11 @@ __all__ = ["FAMILY", "InteriorPoint", "LowRank", "UnsupervisedMargin"]
 FEW_ENTRIES, FEW_ENTRIES_ACCURATE = 850, 1500
 
 
-def best(problem: UnsupervisedMargin, wanted: Profile) -> tuple[Solver, str]:
-    """The interior point method for few free entries; low-rank factors finished by ADMM beyond."""
+def best(problem: MarginLabelling | UnsupervisedMargin, wanted: Profile) -> tuple[Solver, str]:
+    """The interior point method for few free entries; low-rank factors finished by ADMM beyond. For labellings there is
+    one solver."""
+    if isinstance(problem, MarginLabelling):
+        return Relabelling(), "relabel and retrain, guarded: a stationary point"
     if count_entries(problem) <= (FEW_ENTRIES if wanted.gap >= MID.gap else FEW_ENTRIES_ACCURATE):
         return InteriorPoint(), "an interior point method, for few rows"
     return LowRank(), "low-rank factors with an augmented Lagrangian, finished by ADMM"
@@ -29,8 +34,8 @@ FAMILY = register(
     Family(
         __name__,
         title="Unsupervised max-margin Markov networks by semidefinite programming",
-        problems=(UnsupervisedMargin,),
-        solvers=(InteriorPoint, LowRank, ReducedADMM),
+        problems=(MarginLabelling, UnsupervisedMargin),
+        solvers=(InteriorPoint, LowRank, ReducedADMM, Relabelling),
         best=best,
         systems=(
             System(
@@ -38,13 +43,23 @@ FAMILY = register(
                 paper=PAPER_3,
                 equations="Theorem 1, (9)-(12)",
                 formulation=("reduced", "full", "delta_cuts"),
-                experiments=("table1", "table2", "table3", "proposition2", "collapse-sdp"),
+                experiments=("table1", "table2", "collapse-sdp"),
+                solvers=("InteriorPoint", "LowRank", "ReducedADMM"),
+            ),
+            System(
+                name="labelling of least margin loss",
+                paper=PAPER_3,
+                equations="section 5, ACDHMM: relabel and retrain; Proposition 2, corrected",
+                formulation=("labelled",),
+                experiments=("table2", "table3", "proposition2"),
+                solvers=("Relabelling",),
             ),
             System(
                 name="unsupervised multiclass support vector machine",
                 paper=PAPER_3,
                 equations="section 2.2",
                 formulation=("multiclass",),
+                solvers=("InteriorPoint", "LowRank", "ReducedADMM"),
             ),
         ),
     )

@@ -7,18 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from convexstruct.core.cases import Case, Instance, seeded
+from convexstruct.core.cases import Case, Instance, Make, seeded
 from convexstruct.families.unsupervised_margin.planted import (
     plant_centred,
     plant_constant,
     plant_diagonal,
     plant_labels,
+    plant_points,
     plant_transitions,
 )
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 
 NETWORK = "unsupervised max-margin Markov network"
 POINTS = "unsupervised multiclass support vector machine"
+LABELS = "labelling of least margin loss"
 
 #: A tree of seven rows with siblings, and another of four beside it.
 TREE = [(0, 1), (0, 2), (1, 3), (1, 4), (2, 5), (2, 6), (7, 8), (8, 9), (8, 10)]
@@ -93,6 +95,21 @@ three_classes = seeded(103, clusters, 3.0 * np.array([[1.0, 0.0], [-0.5, 0.9], [
 #: Half the size of the synthetic sets of the paper: 40 rows, 35 pairs.
 longer = seeded(104, chains, 5, 8)
 
+#: Labellings whose loss the bound meets: the slack of a row at its most, and below it.
+groups = seeded(130, plant_points, 3, 4, 3, 0.05, 1.0, 1.0)
+points_apart = seeded(131, plant_points, 6, 1, 3, 0.01, 0.5, 2.0)
+two_groups = seeded(132, plant_points, 2, 3, 2, 1.0, 2.0, 0.5)
+
+
+def labelling(name: str, purpose: str, make: Make) -> Case:
+    return Case(f"labelling-{name}", LABELS, "(5)", purpose, make, "labelled", arguments=best_labels)
+
+
+def best_labels(instance: Instance) -> dict[str, Any]:
+    """The labels that `plant_points` has put in."""
+    assert instance.point is not None
+    return {"labels": instance.point["labels"]}
+
 
 #: All cases of the family.
 CASES = (
@@ -111,5 +128,8 @@ CASES = (
     Case("unsupervised-star", NETWORK, "(11)", "every two pairs are siblings", star, "reduced"),
     Case("two-clusters", POINTS, "section 2.2", "two labels", two_classes, "multiclass"),
     Case("three-clusters", POINTS, "section 2.2", "entries of M below 0", three_classes, "multiclass"),
+    labelling("groups", "labels that copies do not share", groups),
+    labelling("orthogonal", "labels out of balance", points_apart),
+    labelling("two-groups", "labels as they come", two_groups),
     Case("longer-symbols", NETWORK, "(9)-(11)", "half the paper's size", longer, "reduced", quick=False, open=False),
 )  # fmt: skip

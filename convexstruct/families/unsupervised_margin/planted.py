@@ -24,6 +24,7 @@ import numpy as np
 
 from convexstruct.arrays import Labels, Matrix, Vector
 from convexstruct.core.cases import Instance
+from convexstruct.families.unsupervised_margin.labelling import MarginLabelling
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 
 
@@ -110,6 +111,26 @@ def plant_centred(size: float, n: int, n_labels: int, balance: float, beta: floa
     problem = by_kernel(size * (n * np.eye(n) - 1.0), [1] * n, n_labels, (balance, 1.0), beta)
     m, _ = relations(problem, np.arange(n) % n_labels)
     return Instance(problem, exact(problem, m, np.zeros((0, 0))), {"M": m, "N": np.zeros((0, 0))})
+
+
+def plant_points(
+    rng: np.random.Generator, n_points: int, copies: int, n_labels: int, balance: float, size: float, beta: float
+) -> Instance:
+    """Orthogonal points of size^2, each so many times, and labels that are the same for all copies of a point.
+
+    omega of such labels is a sum over points. A row keeps its label with probability 1 - s and has each other one with
+    s/(kappa - 1), so that a point costs m s - (size m s)^2 kappa / (2 beta (kappa - 1)) for m copies, largest at s =
+    min(1, beta (kappa - 1) / (kappa size^2 m)). The bound of `MarginLabelling` is the same, as <K, M> <= points (size
+    m)^2 and the s are those of t = s kappa / (kappa - 1); so these labels are the best.
+    """
+    point = rng.permutation(np.repeat(np.arange(n_points), copies))
+    rows, labels = size * np.eye(n_points)[point], rng.permutation(np.arange(n_points) % n_labels)
+    s = min(1.0, beta * (n_labels - 1) / (n_labels * size**2 * copies))
+    away = s * (np.eye(n_labels) - 1.0 / n_labels) * n_labels / (n_labels - 1)  # indicators less marginals, by label
+    w = (size * copies / beta * away[labels]).T
+    each = copies * s - (size * copies * s) ** 2 * n_labels / (2.0 * beta * (n_labels - 1))
+    problem = MarginLabelling(UnsupervisedMargin.multiclass(rows, n_labels, beta, balance))
+    return Instance(problem, n_points * each, {"labels": labels[point], "w": w.ravel()})
 
 
 def plant_transitions(lengths: Sequence[int], n_labels: int, balances: tuple[float, float], beta: float) -> Instance:

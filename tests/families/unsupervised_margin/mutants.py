@@ -10,8 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from convexstruct.families.unsupervised_margin import UnsupervisedMargin
-from tests.mutants import ABOVE, Mutant, honest
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
+from convexstruct.families.unsupervised_margin import MarginLabelling, UnsupervisedMargin
+from convexstruct.tolerances import HIGH
+from tests.mutants import ABOVE, TOO_GOOD, Mutant, honest
 
 
 def one_way(problem: UnsupervisedMargin) -> Any:
@@ -67,6 +70,21 @@ def wrong_sign(problem: UnsupervisedMargin) -> Any:
     return honest(replace(problem, features=None, kernel=-problem.gram)).point
 
 
+def taken_blindly(problem: MarginLabelling) -> Any:
+    """A move is accepted whatever it does to the loss: every row takes the label of the row before it."""
+    moved = np.roll(honest(problem).point["labels"], 1)
+    return {"labels": moved, "w": honest(problem.machine(moved)).point["w"]}
+
+
+def claims_optimal(problem: MarginLabelling) -> Any:
+    """A start that the alternation does not leave, with its own loss as the lower bound."""
+    labels = problem.trivial()[0]["labels"]
+    found = solve(problem.machine(labels), tol=HIGH)
+    point = {"labels": labels, "w": found.point["w"]}
+    claimed = replace(found.certificate, lower_bound=found.primal, gap=0.0)
+    return replace(found, point=point, dual_point={}, certificate=claimed, status=Status.OPTIMAL)
+
+
 MUTANTS: tuple[Mutant, ...] = (
     Mutant("one_way", "(11) at the current rows alone", one_way, "planted-chains", "M and N not tied (11)"),
     Mutant("no_row_sums", "C e = e and D e = e left out", no_row_sums, "centred-points", "M not semidefinite"),
@@ -78,5 +96,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "no_pair_balance", "(9) of N left out", no_pair_balance, "transitions-alone", "rows of N out of balance (9)"
     ),
     Mutant("no_transitions", "E left out", no_transitions, "unsupervised-symbols", ABOVE),
+    Mutant("taken_blindly", "moves that raise the loss", taken_blindly, "labelling-groups", ABOVE),
+    Mutant("claims_optimal", "OPTIMAL without proof", claims_optimal, "labelling-groups", TOO_GOOD),
     Mutant("wrong_sign", "the kernel's sign", wrong_sign, "two-clusters", ABOVE),
 )

@@ -17,22 +17,36 @@ hold either, since w = sum_j lambda_j y_j x_j / beta changes with the labels.
 next labelling and weights, omega(y') <= value of y' at w' <= value of y' at w <= value of y at w, and the losses never
 rise; the alternation ends at a fixed point. Neither variant excludes the labelling with one label for all positions,
 whose loss may be the least of all; `Relabelled.collapsed` reports this case.
+
+**`Relabelling`** is the guarded alternation as a solver of `MarginLabelling`. It accepts changes only where H_i falls
+and the balance of labels is kept, and where no prediction does, it tries every single label of every sequence. So it
+ends at a stationary point of the two blocks: w is certified to be the labels' best up to ``gap``, and neither the
+predictions nor any one label in place of another lowers the loss at w. `solve` reports STATIONARY, with the lower bound
+that the relaxation proves, or, where there are more than ``most_rows`` rows, its largest eigenvalue alone.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from convexstruct.arrays import Labels, Vector
+from convexstruct import deadline
+from convexstruct.arrays import Index, Labels, Point, Vector
 from convexstruct.core.driver import solve
-from convexstruct.core.solution import Solution
+from convexstruct.core.iterate import Iterate
+from convexstruct.core.options import at_least, positive, read_options, seed
+from convexstruct.core.solution import Solution, Status
 from convexstruct.families.structured_svm import StructuredSVM
+from convexstruct.families.unsupervised_margin.labelling import MarginLabelling
+from convexstruct.families.unsupervised_margin.labels_from_gram import labels_from_gram
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.supervised import supervised
-from convexstruct.tolerances import LOW, Profile
+from convexstruct.tolerances import HIGH, LOW, ROUNDING, Profile
 from convexstruct.validation.arguments import flag, whole
 
 
@@ -80,29 +94,156 @@ def relabel(
     first : a solution of ``supervised(problem, labels)`` that replaces the first training.
     """
     guarded, limit = flag("guarded", guarded), whole("max_rounds", max_rounds, least=1)
-    machine = supervised(problem, labels)
-    solution = solve(machine, tol=tol) if first is None else first
-    labellings, loss, lower = [machine.features.truth], [solution.primal], [solution.lower_bound]
-    settled = False
-    while not settled and len(labellings) < limit:
-        before, w = machine.features.truth, solution.point["w"]
-        found = machine.decode(w)
+
+    labellings: list[Labels] = []
+    loss, lower, settled = [], [], False
+
+    def move(machine: StructuredSVM, w: Vector) -> Labels:
+        nonlocal settled
+        found, now = machine.decode(w), machine.features.truth
         if guarded:
             found = _accepted(machine, supervised(problem, found), w)
-        settled = bool((found == before).all())
-        if settled or (not guarded and any((found == each).all() for each in labellings)):
-            break
-        machine = supervised(problem, found)
-        solution = solve(machine, tol=tol, start=solution)  # starts from the weights before, so the result is no worse
-        labellings.append(found)
+        settled = bool((found == now).all())
+        returns = not guarded and any((found == each).all() for each in labellings)
+        return now if returns else found
+
+    for machine, solution in itertools.islice(trainings(problem, labels, move, tol, first), limit):
+        labellings.append(machine.features.truth)
         loss.append(solution.primal)
         lower.append(solution.lower_bound)
-    return Relabelled(
-        machine.features.truth, solution.point["w"], np.array(labellings), np.array(loss), np.array(lower), settled
-    )
+        w = solution.point["w"]
+    return Relabelled(labellings[-1], w, np.array(labellings), np.array(loss), np.array(lower), settled)
+
+
+#: A machine and its w -> the labels that it is trained on next; its own where the alternation ends.
+Move = Callable[[StructuredSVM, Vector], Labels]
+
+
+def trainings(
+    problem: UnsupervisedMargin,
+    labels: Any,
+    move: Move,
+    tol: str | float | Profile,
+    first: Solution | None = None,
+) -> Iterator[tuple[StructuredSVM, Solution]]:
+    """Each network that the alternation trains, with its solution, until ``move`` changes no label.
+
+    A training starts from the weights before, so that its loss is at most theirs on the new labels.
+    """
+    machine = supervised(problem, labels)
+    solution = _solved(machine, tol) if first is None else first
+    while True:
+        yield machine, solution
+        found = move(machine, solution.point["w"])
+        if (found == machine.features.truth).all():
+            return
+        machine = supervised(problem, found)
+        solution = _solved(machine, tol, solution)
+
+
+def _solved(problem: Any, tol: str | float | Profile, start: Solution | None = None) -> Solution:
+    """A solution inside another run, which an interruption or the deadline of that run ends too."""
+    found = solve(problem, tol=tol, start=start)
+    if found.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    deadline.check()
+    return found
 
 
 def _accepted(now: StructuredSVM, predicted: StructuredSVM, w: Vector) -> Labels:
     """The predicted labels of the sequences whose hinge loss at w does not rise, the present labels of the others."""
     keep = predicted.most_violated(w).hinge > now.most_violated(w).hinge
     return np.where(keep[now.features.example], now.features.truth, predicted.features.truth)
+
+
+@dataclass(frozen=True)
+class Relabelling:
+    """restarts : starts from random labels, beside that from the relaxation's where it is solved. seed : of the draws.
+    gap : certified relative gap of each training. most_rows : rows up to which the relaxation is solved, to `LOW`, for
+    the lower bound and for labels to start from; its time grows with their cube, to some seconds at 150."""
+
+    restarts: int = 1
+    seed: int = 0
+    gap: float = HIGH.gap
+    most_rows: int = 100
+
+    def __post_init__(self) -> None:
+        read_options(self, restarts=at_least(1), seed=seed, gap=positive, most_rows=at_least(0))
+
+    def iterate(self, problem: MarginLabelling, start: Solution | None = None) -> Iterator[Iterate]:
+        """Yield labels and weights after each training; ``start`` gives the first labels, in place of the relaxation's.
+
+        The message tells whether the best labels are all one, where a start's were not.
+        """
+        data, begin = problem.data, []
+        witness: Point = {}
+        solved = data.n_rows <= self.most_rows
+        if solved:
+            relaxed = _solved(data, LOW)
+            witness = relaxed.dual_point or {}
+            begin.append(labels_from_gram(relaxed.point["M"], data.n_labels))
+        if start is not None:
+            begin[:1] = [problem.as_point(start.point)["labels"]]
+        rng = np.random.default_rng(self.seed)
+        begin += [rng.integers(data.n_labels, size=data.n_rows) for _ in range(self.restarts)]
+        bound, calls, collapsed = problem.dual(witness).lower, 0, 0
+        best: Iterate | None = None
+        for labels in begin:
+            first = problem.repair({"labels": labels})["labels"]
+            for machine, solution in trainings(data, first, partial(fallen, problem), self.gap):
+                calls += solution.trace.oracle_calls[-1]
+                now = machine.features.truth
+                here = Iterate({"labels": now, "w": solution.point["w"]}, witness, solution.primal, bound, calls)
+                yield here
+            collapsed += bool((now == now[0]).all())
+            best = here if best is None or here.primal < best.primal else best
+        assert best is not None
+        source = "solved" if solved else "not solved, by its largest eigenvalues alone"
+        said = (
+            "no prediction and no single label within the balance lowers the loss at w, which is the labels' best to "
+            f"{self.gap:.0e}; {collapsed} of {len(begin)} starts end with one label for all rows; the lower bound is "
+            f"that of the relaxation, {source}"
+        )
+        yield replace(best, oracle_calls=calls, done=True, message=said, stationary=True)
+
+
+def fallen(problem: MarginLabelling, machine: StructuredSVM, w: Vector) -> Labels:
+    """Labels whose hinges at w are below the machine's, each sequence's or its own as they are: its prediction, else
+    the best single label in place of another. Sequences change in the order of their gains, if the balance allows."""
+    labels, example = machine.features.truth, machine.features.example
+    now = machine.most_violated(w).hinge
+
+    def best_of(offered: Iterable[Labels]) -> Labels:
+        least, best = now - ROUNDING * (1.0 + now), labels.copy()
+        for found in offered:
+            deadline.check()
+            hinge = problem.machine(found).most_violated(w).hinge
+            better = hinge < least
+            least[better] = hinge[better]
+            best[better[example]] = found[better[example]]
+        return _balanced(problem, labels, best, example, least - now)
+
+    predicted = best_of([machine.decode(w)])
+    if (predicted != labels).any():
+        return predicted
+    place, kappa = np.arange(len(labels)) - machine.features.node_start[example], problem.data.n_labels
+    changes = itertools.product(range(int(place.max()) + 1), range(1, kappa))
+    return best_of(np.where(place == at, (labels + step) % kappa, labels) for at, step in changes)
+
+
+def _balanced(problem: MarginLabelling, labels: Labels, best: Labels, example: Index, gain: Vector) -> Labels:
+    """``best`` if it is within the balance; else ``labels`` with those sequences as in ``best`` that can change within
+    it, one after the other, the largest fall first."""
+    fewest, most = problem.counts
+    counts, found = problem.occurring(best), labels.copy()
+    if counts.min() >= fewest and counts.max() <= most:
+        return best
+    for i in np.argsort(gain, kind="stable"):
+        rows = example == i
+        if (best[rows] == labels[rows]).all():
+            continue
+        tried = np.where(rows, best, found)
+        counts = problem.occurring(tried)
+        if counts.min() >= fewest and counts.max() <= most:
+            found = tried
+    return found
