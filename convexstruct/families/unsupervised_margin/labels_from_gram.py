@@ -62,21 +62,22 @@ def k_means(points: Matrix, n_groups: int) -> Labels:
 
 class Named(NamedTuple):
     """names (n_predicted,): the true label that each predicted one stands for, -1 if for none. error: share of wrong
-    positions under that map, the least of all maps that give different labels different names."""
+    positions under that map, the least of all maps that give different labels different names, or of all maps."""
 
     names: Labels
     error: float
 
 
-def best_names(predicted: Any, true: Any) -> Named:
+def best_names(predicted: Any, true: Any, shared: bool = False) -> Named:
     """The best map from predicted to true labels, over all positions; arrays (n,), or lists of arrays of one length.
-    ValueError if they differ in length or are empty."""
+    With ``shared`` several predicted labels may have one name. ValueError if they differ in length or are empty."""
     one, other = (_flat(name, each) for name, each in (("predicted", predicted), ("true", true)))
     if len(one) != len(other):
         raise sentence(f"predicted has {len(one)} labels, wanted one for each of the {len(other)} true ones")
     counts = np.zeros((int(one.max()) + 1, int(other.max()) + 1), dtype=np.int64)
     np.add.at(counts, (one, other), 1)
-    rows, columns = linear_sum_assignment(counts, maximize=True)
+    shares = (np.arange(len(counts)), counts.argmax(axis=1))
+    rows, columns = shares if shared else linear_sum_assignment(counts, maximize=True)
     names = np.full(len(counts), -1, dtype=np.int64)
     names[rows] = columns
     return Named(names, 1.0 - float(counts[rows, columns].sum()) / len(one))

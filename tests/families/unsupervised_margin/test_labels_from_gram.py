@@ -61,6 +61,12 @@ def test_the_best_names_are_those_of_all_maps(seed: int, n_predicted: int, n_tru
     every = [float((np.array(names)[predicted] != true).mean()) for names in itertools.permutations(range(size))]
     assert named.error == pytest.approx(min(every), abs=ROUNDING)
     assert float((named.names[predicted] != true).mean()) == pytest.approx(named.error, abs=ROUNDING)
+    shared = best_names(predicted, true, shared=True)
+    anything = [
+        float((np.array(names)[predicted] != true).mean())
+        for names in itertools.product(range(n_true), repeat=n_predicted)
+    ]
+    assert shared.error == pytest.approx(min(anything), abs=ROUNDING)
 
 
 def test_one_map_serves_all_sequences() -> None:

@@ -9,7 +9,7 @@ coils, which is 0.35 from 1/9.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -105,27 +105,37 @@ def segments(name: str) -> Setting:
     return Setting(draw, beta=1.0, label_balance=0.25, pair_balance=0.35, gap=LOW.gap)
 
 
-def whole_chains(n_chains: int, seed: int) -> Draw:
-    """Whole training chains, drawn without replacement, with the windows of table 3."""
-    chosen = np.random.default_rng(seed).choice(proteins().n_chains, size=n_chains, replace=False)
-    return of_proteins([(int(k), slice(None)) for k in chosen], RADIUS["table 3"])
+def whole_chains(n_chains: int, seed: int, files: tuple[str, ...] = ("train",)) -> Draw:
+    """Whole chains of the files, drawn without replacement, with the windows of table 3."""
+    chains = proteins(files)
+    chosen = np.random.default_rng(seed).choice(chains.n_chains, size=n_chains, replace=False)
+    return of_proteins([(int(k), slice(None)) for k in chosen], RADIUS["table 3"], chains)
 
 
-def proteins() -> Proteins:
-    """The training chains: 111, where the paper has "the available set of 110"."""
-    return _proteins(data_root())
+def one_symbol(draw: Draw) -> Draw:
+    """The same with each window that occurs as a symbol of its own: "one of 20^3 values"."""
+    seen, symbol = np.unique(np.concatenate(draw.rows), axis=0, return_inverse=True)
+    each = np.split(symbol.ravel(), np.cumsum([len(rows) for rows in draw.rows])[:-1])
+    return replace(draw, observed=Observations.read(each, len(seen)), rows=[np.eye(len(seen))[one] for one in each])
+
+
+def proteins(files: tuple[str, ...] = ("train",)) -> Proteins:
+    """The training chains: 111, where the paper has "the available set of 110" (the file has 110 marks "<>", one fewer
+    as two chains have none between them); with the files "train" and "test" all 128."""
+    return _proteins(data_root(), files)
 
 
 @cache
-def _proteins(root: Path) -> Proteins:
-    """The training chains of one folder of data, read once."""
-    return protein("train")
+def _proteins(root: Path, files: tuple[str, ...]) -> Proteins:
+    """The chains of the files in one folder of data, read once."""
+    each = [protein(file) for file in files]
+    return Proteins([x for one in each for x in one.residues], [y for one in each for y in one.structures])
 
 
-def of_proteins(parts: list[tuple[int, slice]], radius: int) -> Draw:
-    """Parts of chains, each (chain, which residues)."""
+def of_proteins(parts: list[tuple[int, slice]], radius: int, chains: Proteins | None = None) -> Draw:
+    """Parts of chains, each (chain, which residues); of the training chains by default."""
     n_symbols = len(AMINO_ACIDS) + 1  # the last one fills windows beyond the ends
-    chains = proteins()
+    chains = proteins() if chains is None else chains
     whole = window([chains.residues[k] for k, _ in parts], len(AMINO_ACIDS), radius)
     views = [view[part] for view, (_, part) in zip(whole, parts)]
     rows = [np.eye(n_symbols)[view].reshape(len(view), -1) for view in views]

@@ -28,8 +28,6 @@ from convexstruct.plots import GREY, LOWER, UPPER, finish, named_bars, panels
 from convexstruct.tolerances import LOW
 
 RESTARTS = 10
-#: A fact of table 3: its mean is told.
-RESIDUES = "residues a sample"
 SDP, RETRAINED, PLAIN, GUARDED = "SDP", "SDP, retrained", "ACDHMM", "ACDHMM, guarded"
 EM_BEST, EM_MEAN, SHOWN, ORACLE, ONE = "EM best", "EM mean", "y = x", "oracle", "one label"
 
@@ -66,7 +64,30 @@ def of_draw(
     max_rounds: int = 100,
     gap: float = LOW.gap,
 ) -> Measured:
-    """The methods in ``methods`` on one draw; ``seed`` draws the starts of EM, ``gap`` is the tolerance of the SDP."""
+    """The errors of the methods in ``methods`` on one draw; the rest as `labels_of` has it."""
+    found, of_runs, facts = labels_of(draw, problem, seed, methods, max_rounds, gap)
+    return Measured(errors_of(found, of_runs, methods, lambda labels: best_names(labels, draw.truth).error), facts)
+
+
+def errors_of(
+    found: Mapping[str, Labels], of_runs: Sequence[Labels], methods: Sequence[str], error: Callable[[Labels], float]
+) -> dict[str, float]:
+    """The error of each method's labels, in percent; EM's mean is that over its runs."""
+    every = {name: 100.0 * error(labels) for name, labels in found.items()}
+    every[EM_MEAN] = 100.0 * float(np.mean([error(labels) for labels in of_runs]))
+    return {name: every[name] for name in methods if name in every}
+
+
+def labels_of(
+    draw: Draw,
+    problem: UnsupervisedMargin,
+    seed: int,
+    methods: Sequence[str],
+    max_rounds: int = 100,
+    gap: float = LOW.gap,
+) -> tuple[dict[str, Labels], list[Labels], dict[str, float]]:
+    """The labels of each method in ``methods`` on one draw, those of each run of EM, and facts for the notes.
+    ``seed`` draws the starts of EM, ``gap`` is the tolerance of the SDP."""
     found: dict[str, Labels] = {ONE: np.zeros_like(draw.truth)}
     facts: dict[str, float] = {}
     if draw.shown is not None and draw.oracle is not None:
@@ -94,9 +115,7 @@ def of_draw(
         facts[f"rounds of {name} in which the loss rose"] = run.rises
         facts[f"{name} collapsed to one label"] = run.collapsed
         facts[f"{name} changed no label"] = len(run.loss) == 1
-    error = {name: 100.0 * best_names(labels, draw.truth).error for name, labels in found.items()}
-    error[EM_MEAN] = 100.0 * float(np.mean([best_names(labels, draw.truth).error for labels in of_runs]))
-    return Measured({name: error[name] for name in methods if name in error}, facts)
+    return found, of_runs, facts
 
 
 def compare(
@@ -158,9 +177,7 @@ def facts_of(measured: Sequence[Measured]) -> list[str]:
     found = []
     for name in names:
         values = [float(each.facts[name]) for each in measured if name in each.facts]
-        if name == RESIDUES:
-            found.append(f"{np.mean(values):.0f} {name}")
-        elif name.startswith("largest"):
+        if name.startswith("largest"):
             found.append(f"{name}: {max(values):.1e}")
         elif name.startswith(("rounds", "EM runs")):
             found.append(f"{name}: {sum(values):g}")

@@ -9,12 +9,13 @@ import pytest
 
 from convexstruct.datasets.real.sources import VARIABLE
 from convexstruct.families.unsupervised_margin.experiments import collapse_sdp, table2, table3
-from convexstruct.families.unsupervised_margin.experiments.draws import SETTINGS
+from convexstruct.families.unsupervised_margin.experiments.draws import SETTINGS, one_symbol
 from convexstruct.families.unsupervised_margin.experiments.errors import (
     EM_BEST,
     EM_MEAN,
     ONE,
     ORACLE,
+    PLAIN,
     SDP,
     SHOWN,
     Measured,
@@ -23,7 +24,7 @@ from convexstruct.families.unsupervised_margin.experiments.errors import (
     rows_of,
 )
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
-from tests.families.quick_runs import quick, run
+from tests.families.quick_runs import READER, long_proteins, quick, run
 
 
 def test_rows_hold_means_and_paired_standard_errors() -> None:
@@ -79,14 +80,30 @@ def test_proposition_2_is_counted_and_the_guard_never_lets_the_loss_rise() -> No
 
 
 @pytest.mark.slow
-def test_table_3_has_the_papers_sizes_and_its_numbers_beside_ours() -> None:
+def test_table_3_has_every_reading_beside_what_is_printed_and_names_the_nearest() -> None:
     result = quick("table3").result
-    kinds = [row[1] for row in result.rows]
-    published = result.rows[kinds.index("published")]
-    assert dict(zip(result.columns, published))["ACDHMM"] == table3.PUBLISHED["20 x 2"]["ACDHMM"][0]
-    errors = [float(cell) for cell in result.rows[0][2:] if cell is not None]
-    assert len(errors) == len(result.columns) - 2
-    assert all(0 <= each <= 67 for each in errors)
+    *readings, printed = (dict(zip(result.columns, row)) for row in result.rows)
+    assert (printed[PLAIN], printed["its se"]) == table3.PUBLISHED["20 x 2"][PLAIN]
+    assert [row["names"] for row in readings] == list(table3.NAMES)
+    for method in (PLAIN, EM_MEAN, EM_BEST, ONE):
+        different, shared, own, both = (float(row[method] or 0) for row in readings)
+        assert 0 <= both <= min(shared, own) <= max(shared, own) <= different <= 67
+    assert float(readings[1][PLAIN] or 0) <= float(readings[0][ONE] or 0)  # one label is one of the maps
+    off = [float(row["off print"] or 0) for row in readings]
+    nearest = next(note for note in result.notes if "nearest to print" in note)
+    assert f"names {readings[int(np.argmin(off))]['names']}: {min(off):.1f} points off" in nearest
+
+
+def test_prot2_is_read_with_the_sdp_and_a_window_may_be_one_symbol(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(READER, long_proteins)
+    places, symbol = (table3.measured_sample("PROT2", data, 0) for data in (table3.PLACES, table3.SYMBOL))
+    for sample in (places, symbol):
+        assert sample.residues == 100
+        assert set(sample.errors) == set(table3.NAMES)
+        assert set(sample.errors["shared"]) == set(table3.METHODS)
+    assert places.errors["different"][ONE] == symbol.errors["different"][ONE]
+    draw = one_symbol(SETTINGS["PROT2"].draw(0))
+    np.testing.assert_array_equal(draw.problem(1.0, 0.3, 1.0).gram.diagonal(), 1.0)  # 1 where windows are the same
 
 
 @pytest.mark.slow
