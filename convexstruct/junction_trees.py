@@ -75,12 +75,18 @@ class JunctionTree:
 
     def clique_of(self, scope: Sequence[int]) -> int:
         """The clique that holds every variable of ``scope``; ValueError if none does."""
-        if not scope:
-            return 0
-        found = max(self.home[v] for v in scope)
-        if not set(scope) <= set(self.cliques[found]):
-            raise ValueError(f"scope {tuple(scope)} lies in no clique of the junction tree")
+        found = self._held.get(tuple(scope))
+        if found is None:
+            found = max((self.home[v] for v in scope), default=0)
+            if not set(scope) <= set(self.cliques[found]):
+                raise ValueError(f"scope {tuple(scope)} lies in no clique of the junction tree")
+            self._held[tuple(scope)] = found
         return found
+
+    @cached_property
+    def _held(self) -> dict[tuple[int, ...], int]:
+        """The clique of each scope that `clique_of` was asked for."""
+        return {}
 
 
 def junction_tree(

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from convexstruct.junction_trees import JunctionTree
 from convexstruct.oracles.log_sum_exp import log_sum_exp
 
 Factor = tuple[tuple[int, ...], Tensor]
+#: So many pairs of a separator or factor and a clique have the order of their axes remembered: those of some trees of
+#: thousands of cliques, a few hundred bytes each.
+KEPT_AXES = 2**14
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +49,7 @@ class TreeSums:
         clique = self.tree.clique_of(scope)
         axes = self.tree.cliques[clique]
         table = self.cliques[clique].reshape(-1, *(self.tree.cards[v] for v in axes))
-        kept = [v for v in axes if v in scope]
-        gone = tuple(1 + i for i, v in enumerate(axes) if v not in scope)
-        summed = table.sum(axis=gone) if gone else table
-        return np.asarray(summed.transpose(0, *(1 + kept.index(v) for v in scope)))
+        return summed(table, tuple(scope), axes)
 
 
 def best(tree: JunctionTree, factors: Sequence[Factor], n: int) -> tuple[Vector, Labels]:
@@ -70,20 +71,25 @@ def sum_product(tree: JunctionTree, factors: Sequence[Factor], n: int) -> TreeSu
     scaled to sum to one: then the posteriors are those of some distribution up to a relative error that depends on the
     number of operations alone, and not on the errors of the messages.
     """
-    tables, messages = upward(tree, factors, n, log_sum_exp)
+    conditionals: list[Tensor] = []
+
+    def shared(table: Tensor) -> Matrix:
+        """The message, and P(assigned | separator) of the clique among ``conditionals``, the root last."""
+        top = table.max(axis=2, keepdims=True)
+        top = np.where(np.isfinite(top), top, 0.0)
+        weight = np.exp(table - top)
+        total = weight.sum(axis=2, keepdims=True)
+        conditionals.append(weight / np.where(total > 0, total, 1.0))
+        with np.errstate(divide="ignore"):
+            return np.asarray((top + np.log(total))[:, :, 0])
+
+    _, messages = upward(tree, factors, n, shared)
     log_partition = messages[0][:, 0]
     if not np.isfinite(log_partition).all():
         k = int(np.flatnonzero(~np.isfinite(log_partition))[0])
         what = "forbid every labelling of" if np.isneginf(log_partition[k]) else "overflow on"
         raise ValueError(f"factors {what} example {k}, wanted at least one of finite score")
-    conditionals = []
-    for table, message in zip(tables, messages):
-        deadline.check()
-        conditional = np.exp(table - np.where(np.isfinite(message), message, 0.0)[:, :, None])
-        total = conditional.sum(axis=2, keepdims=True)  # 1 up to the rounding of large scores
-        conditional /= np.where(total > 0, total, 1.0)
-        conditionals.append(conditional)
-    return TreeSums(tree, log_partition, downward(tree, conditionals))
+    return TreeSums(tree, log_partition, downward(tree, conditionals[::-1]))
 
 
 def downward(tree: JunctionTree, conditionals: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -93,9 +99,7 @@ def downward(tree: JunctionTree, conditionals: Sequence[Tensor]) -> tuple[Tensor
         deadline.check()
         up = tree.parent[c]
         above = conditionals[up].reshape(-1, *(tree.cards[v] for v in tree.cliques[up]))
-        gone = tuple(1 + i for i, v in enumerate(tree.cliques[up]) if v not in tree.separators[c])
-        kept = [v for v in tree.cliques[up] if v in tree.separators[c]]
-        separator = above.sum(axis=gone).transpose(0, *(1 + kept.index(v) for v in tree.separators[c]))
+        separator = summed(above, tree.separators[c], tree.cliques[up])
         np.multiply(conditionals[c], separator.reshape(len(above), -1, 1), out=conditionals[c])
     return tuple(conditionals)
 
@@ -143,9 +147,27 @@ def upward(
 
 def aligned(table: Tensor, scope: tuple[int, ...], axes: tuple[int, ...]) -> Tensor:
     """``table`` (n, scope ...) with its axes ordered and inserted so that it broadcasts against (n, axes ...)."""
+    order, index, _, _ = _axes(scope, axes)
+    return table.transpose(order)[index]
+
+
+def summed(table: Tensor, scope: tuple[int, ...], axes: tuple[int, ...]) -> Tensor:
+    """``table`` (n, axes ...) summed over the variables that ``scope`` has not; (n, scope ...)."""
+    _, _, gone, order = _axes(scope, axes)
+    return np.asarray((table.sum(axis=gone) if gone else table).transpose(order))
+
+
+@lru_cache(KEPT_AXES)
+def _axes(
+    scope: tuple[int, ...], axes: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[slice | None, ...], tuple[int, ...], tuple[int, ...]]:
+    """How `aligned` orders the axes of a table over ``scope`` and which it inserts among ``axes``; which `summed` sums
+    away, and how it orders the others."""
     present = [v for v in axes if v in scope]
-    moved = table.transpose(0, *(1 + scope.index(v) for v in present))
-    return moved[(slice(None), *(slice(None) if v in scope else np.newaxis for v in axes))]
+    inserted = tuple(slice(None) if v in scope else np.newaxis for v in axes)
+    gone = tuple(1 + i for i, v in enumerate(axes) if v not in scope)
+    here, there = (1 + scope.index(v) for v in present), (1 + present.index(v) for v in scope)
+    return (0, *here), (slice(None), *inserted), gone, (0, *there)
 
 
 def joint(labels: Labels, scope: tuple[int, ...], cards: tuple[int, ...]) -> Labels:
