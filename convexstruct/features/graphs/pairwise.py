@@ -230,11 +230,17 @@ class PairwiseFeatures:
             rows = np.repeat(row, width)
             columns = (labels[:, None] * width + np.arange(width)).ravel()
             values = np.asarray(chosen).ravel()
-        nodes = sp.csr_array((values, (rows, columns)), shape=(len(wanted), self.n_node_weights))
-        return sp.csr_array(sp.hstack((nodes, self.edges_each(labels, wanted))))
+        of_edges, (row, place) = self._edge_entries(labels, wanted)
+        at = np.concatenate((rows, row)), np.concatenate((columns, self.n_node_weights + place))
+        return sp.csr_array((np.concatenate((values, of_edges)), at), shape=(len(wanted), self.dimension))
 
     def edges_each(self, labels: Labels, wanted: Index) -> sp.csr_array:
         """The part of `joint_each` that belongs to w_edge, of the examples ``wanted`` (m,); sparse (m, d_edge)."""
+        shape = len(wanted), self.dimension - self.n_node_weights
+        return sp.csr_array(self._edge_entries(labels, wanted), shape=shape)
+
+    def _edge_entries(self, labels: Labels, wanted: Index) -> tuple[Vector, tuple[Index, Index]]:
+        """The entries of `edges_each`, whose sum is meant where one comes several times, and their (rows, columns)."""
         size, begin = self.n_labels, starts(self.lengths[wanted])
         edge, start = ranges(self.edge_start, wanted)
         row = np.repeat(np.arange(len(wanted)), np.diff(start))
@@ -249,8 +255,7 @@ class PairwiseFeatures:
         n = self.n_edge_features
         weights = np.ones((len(edge), 1)) if self.edge_features is None else self.edge_features[edge]
         columns = np.arange(n) * block + place[:, None]
-        triple = (weights[:, :n].ravel(), (np.repeat(row, n), columns.ravel()))
-        return sp.csr_array(sp.coo_array(triple, shape=(len(wanted), self.dimension - self.n_node_weights)))
+        return weights[:, :n].ravel(), (np.repeat(row, n), columns.ravel())
 
     # -- the same data with other labels or fewer examples -------------------------------------------------------------
 
