@@ -97,18 +97,6 @@ def thetas(features: Counts, seed: int) -> list[Vector]:
 
 
 @every_map
-def test_the_largest_loss_of_an_example_is_that_of_some_labelling_that_is_left_open(
-    make: Callable[[int], Counts],
-) -> None:
-    for seed in range(4):
-        features = make(seed)
-        table = enumerate_counts(features)
-        most = np.zeros(len(features.examples))
-        np.maximum.at(most, table.example, table.loss)
-        np.testing.assert_allclose(features.examples.max_loss, most, rtol=ROUNDING)
-
-
-@every_map
 @pytest.mark.parametrize("loss_weight", [0.0, 1.0, 2.5])
 def test_the_best_labelling_is_the_first_best_of_all(make: Callable[[int], Counts], loss_weight: float) -> None:
     for seed in range(4):

@@ -81,48 +81,6 @@ def test_on_junction_trees_each_loss_has_its_best_labelling(model: Model, seed: 
         assert_is_the_truth(table, k, *model.truth(k), steps[k], labels)
 
 
-def most_violated(
-    table: LossTable, truth: NDArray[np.float64], unit: float = 1.0
-) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """max over l of unit l (1 + B_k(l) - truth_k), 0 at l = 0, and the smallest l that attains it."""
-    values = unit * np.arange(table.scores.shape[1]) * (1.0 + table.scores - truth[:, None])
-    values[:, 0] = 0.0
-    at = values.argmax(axis=1)
-    return values[np.arange(len(at)), at], at
-
-
-@given(batches(), SEEDS)
-@EXAMPLES
-def test_slack_scaled_separation_is_the_greatest_over_all_labellings(batch: Batch, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    truth = np.zeros(batch.layout.n_positions, dtype=np.int64)  # never forbidden
-    steps = rng.integers(1, 4, size=batch.node.shape)
-    steps[:, 0] = 0
-    unit = 0.25
-    table = by_loss(*batch, steps)
-    values, totals = most_violated(table, table.scores[:, 0], unit)
-    labels = table.labels(totals)
-    for k in range(batch.layout.n_chains):
-        cards, factors = batch.truth(k)
-        everything, scores = enumeration.labellings(cards), enumeration.scores(cards, factors)
-        losses = unit * batch.layout.split(steps[batch.layout.flat])[k][np.arange(len(cards)), everything].sum(axis=1)
-        violation = np.where(losses > 0, losses * (1.0 + scores - scores[0]), 0.0)
-        assert values[k] == pytest.approx(violation.max(), rel=ROUNDING, abs=ROUNDING)
-        at = np.flatnonzero((everything == batch.of(k, labels)).all(axis=1))[0]
-        assert violation[at] == pytest.approx(values[k], rel=ROUNDING, abs=ROUNDING)
-    np.testing.assert_array_equal(truth[totals[batch.layout.chain] == 0], labels[totals[batch.layout.chain] == 0])
-
-
-def test_margin_scaling_would_choose_another_labelling() -> None:
-    layout = chains([3])
-    node = np.array([[0.0, -0.4], [0.0, -0.4], [0.0, -0.4]])
-    steps = np.array([[0, 1]] * 3)
-    values, totals = most_violated(by_loss(layout, node, np.zeros((2, 2)), steps), np.zeros(1))
-    # 1 * 0.6, 2 * 0.2, 3 * -0.2 under slack scaling; 0.6, 1.2, 1.8 under margin scaling
-    assert values[0] == pytest.approx(0.6)
-    assert totals[0] == 1
-
-
 @given(SEEDS)
 @EXAMPLES
 def test_where_everything_ties_the_losses_shared_out_add_up(seed: int) -> None:
