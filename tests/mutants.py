@@ -85,9 +85,13 @@ def write_to(array: NDArray[np.float64]) -> None:
 
 
 def judged(solver: Callable[[Any], Any], on: str, quick: bool = False) -> Outcome:
-    """The outcome of verifying a solver, with an empty cache of references."""
+    """The outcome of verifying a solver, with an empty cache of references.
+
+    In this process, as where none can be forked: forks took half of the time, and `tests/verification` has them.
+    """
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("CONVEXSTRUCT_CACHE", folder)
+        patch.setattr("convexstruct.verification.isolation.FORKS", False)
         return verify(solver, on=on, quick=quick)
 
 
