@@ -15,11 +15,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
+from convexstruct.cli_parser import parser
 from convexstruct.files import check_writable, write_whole
 from convexstruct.processes import Ending, one_a_core
-from convexstruct.report import PROSE, Page, Table, about_cases, about_experiment, is_number, release
+from convexstruct.report import PROSE, Page, Table, about_cases, about_experiment, is_number
 from convexstruct.streams import in_one_line, mute, say
 from convexstruct.tolerances import MID, profile
 from convexstruct.validation.arguments import choice, seed, sentence
@@ -40,60 +41,6 @@ CELLS = {"verified": "green", "failed": "bold red", "unverified": "yellow"}
 COLOURS = {**CELLS, "verified": ""}
 
 
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one sentence."""
-
-    def error(self, message: str) -> NoReturn:
-        raise sentence(message)
-
-    def _print_message(self, message: str, file: Any = None) -> None:
-        """Help and version; argparse itself keeps silent where they cannot be written."""
-        try:
-            (file or sys.stderr).write(message)
-        except BrokenPipeError:
-            mute(file or sys.stderr)
-        except OSError as error:
-            raise ValueError(f"standard output cannot be written: {error.strerror}") from None
-
-
-def parser() -> argparse.ArgumentParser:
-    """The arguments of ``convexstruct``."""
-    common = _Parser(add_help=False)
-    common.add_argument("--json", action="store_true", help="print one JSON object on standard output, nothing else")
-    common.add_argument("--report", metavar="FILE.html", help="write one self-contained page with plots")
-    common.add_argument("--quick", action="store_true", help="small instances only")
-    common.add_argument("--seed", type=int, default=0, metavar="N", help="seed of generated instances (default 0)")
-    common.add_argument("--tol", metavar="TOL", help="LOW (1e-3), MID (1e-4), HIGH (1e-6), or a relative gap")
-    top = _Parser(prog="convexstruct", description="Convex structured prediction: stated, solved fast, certified.")
-    top.add_argument("--version", action="version", version=release("convexstruct"))
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
-    systems = commands.add_parser("list", parents=[common], help="each system, its paper and equations")
-    systems.add_argument("--on", metavar="FAMILY", help="the systems of one family only")
-    verify = commands.add_parser(
-        "verify",
-        parents=[common],
-        help="reference optima against the fast paths, or against your own solver",
-        description="Without a solver: every built-in case, its CVXPY formulation against the fast path, with "
-        "certified bounds. With FILE.py:NAME: your function problem -> array | mapping | Solution against the stored "
-        'optima. With "COMMAND {case} {answer}": your program, run on each case. With --answers: what it wrote.',
-    )
-    verify.add_argument("solver", nargs="?", metavar="SOLVER", help='FILE.py:NAME, or "COMMAND {case} {answer}"')
-    verify.add_argument("--answers", metavar="FOLDER", help="answers to cases, or to cone programs (each has its seed)")
-    verify.add_argument("--on", metavar="FAMILY", help="a family, one of its systems, or the name of one case")
-    verify.add_argument("--limit", type=float, default=60.0, metavar="S", help="seconds for a solver on a case (60)")
-    verify.add_argument("--refresh", action="store_true", help="recompute the stored reference optima first")
-    export = commands.add_parser("export", parents=[common], help="cases as files, for solvers in any language")
-    export.add_argument("folder", metavar="FOLDER", help="where to write them; the page there says how to answer")
-    export.add_argument("--on", metavar="FAMILY", help="a family of systems, or the name of one case; default all")
-    export.add_argument("--conic", action="store_true", help="the cone programs of the formulations, as CBF and NPZ")
-    export.add_argument("--scale", type=int, default=1, metavar="N", help="with --conic, instances N times as large")
-    export.add_argument("--text", action="store_true", help="numbers as CSV and MatrixMarket instead of NPZ")
-    reproduce = commands.add_parser("reproduce", parents=[common], help="a table or figure of a paper")
-    reproduce.add_argument("name", metavar="NAME", help="the experiment, as `convexstruct list` names it")
-    commands.add_parser("data", parents=[common], help="which data sets are here, where the others come from")
-    return top
-
-
 @dataclass(frozen=True)
 class Result:
     """The result of a command. code : exit status. json : the object for ``--json``. page : tables, notes and pictures.
@@ -112,8 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if sys.stdout is None:
         return _fail("standard output is closed, wanted a place for the result")
     try:
-        given = parser().parse_args(arguments)
-        given.words = sys.argv[1:] if arguments is None else arguments
+        words = sys.argv[1:] if arguments is None else arguments
+        given = parser().parse_args(words or ["--help"])
+        given.words = words
         if given.report is not None:
             check_writable(given.report, "report")
         seed("--seed", given.seed)

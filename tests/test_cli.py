@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from convexstruct import experiments
-from convexstruct.cli import Steps, main
+from convexstruct.cli import COMMANDS, Steps, main
+from convexstruct.cli_parser import parser
 from convexstruct.core.experiment import Cell, Experiment, Result
 from convexstruct.verification import SYSTEMS, Case, cases_for, families, runner
 from convexstruct.verification.outcome import Fast, Reference, Row, Verdict
@@ -153,10 +154,22 @@ def test_a_solver_that_hangs_is_ended_after_the_limit(run: Run) -> None:
     assert only_object(out)["rows"][0]["note"] == "did not return within 0.2 s"
 
 
+def test_no_command_prints_help_and_each_command_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert ended.value.code == 0
+    assert "verify" in capsys.readouterr().out
+    for command in COMMANDS:
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        example = capsys.readouterr().out.split("example: ")[1].split()
+        assert example[0] == "convexstruct"
+        assert parser().parse_args(example[1:]).command == command
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "COMMAND"),
         (("prove",), "invalid choice: 'prove'"),
         (("verify", "--tol", "fine"), "LOW, MID, HIGH"),
         (("list", "--tol", "fine"), "LOW, MID, HIGH"),

@@ -40,7 +40,7 @@ STOREYS: tuple[tuple[str, ...], ...] = (
     ("families", "models"),
     ("estimators", "solvers", "experiments"),
     ("report", "verification"),
-    ("__init__", "cli", "__main__"),
+    ("__init__", "cli", "cli_parser", "__main__"),
 )
 HEIGHT = {part: level for level, parts in enumerate(STOREYS, start=1) for part in parts}
 
