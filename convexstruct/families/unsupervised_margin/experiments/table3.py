@@ -176,8 +176,8 @@ def picture(sheet: Sheet) -> Figure:
     """A panel a set: ACDHMM and EM's mean in each reading, beside lines at what is printed of them."""
     table = [row for row in sheet.table() if row["draws"] is not None]
     sets = list(dict.fromkeys(row["set"] for row in table))
-    most = max(sum(row["set"] == which for row in table) for which in sets)
-    figure, every = panels(1, len(sets), size=(8.0, 1.2 + len(sets) * (0.8 + 0.17 * most)))
+    tall = [3.0 + sum(row["set"] == which for row in table) for which in sets]
+    figure, every = panels(1, len(sets), size=(8.0, 0.22 * sum(tall)), height_ratios=tall)
     for axes, which in zip(every, sets):
         rows = [row for row in table if row["set"] == which]
         for method, se, colour, shift in ((PLAIN, "its se", UPPER, -0.15), (EM_MEAN, "its se ", GREY, 0.15)):
@@ -186,7 +186,7 @@ def picture(sheet: Sheet) -> Figure:
                           ls="", label=method)  # fmt: skip
             axes.axvline(PUBLISHED[str(which)][method][0], color=colour, ls="--", lw=1.0)
         axes.grid(axis="x", alpha=0.3)
-        finish(axes, "best", title=str(which), xlabel="error, percent", xlim=(30.0, 67.0))
+        finish(axes, "best", title=str(which), xlabel="error, percent", xlim=(10.0, 70.0))
         named_bars(axes, [f"{row['data']}; {row['names']}" for row in rows])
         axes.tick_params(axis="y", labelsize="x-small")
     return figure
