@@ -15,7 +15,9 @@ import scipy.sparse as sp
 
 from convexstruct.arrays import Labels, Matrix, Point
 from convexstruct.families.generative_margin.problem import GenerativeMargin
+from convexstruct.features.counts.rescaled import LossRescaled
 from convexstruct.marginals.decomposition import columns, mixture
+from convexstruct.marginals.loss_polytope import LossPolytope, loss_polytope
 from convexstruct.marginals.polytope import local_polytope
 from convexstruct.models.entries import stated
 from convexstruct.models.formulation import Formulation, Recovered, equation
@@ -42,21 +44,26 @@ def compact_dual(problem: GenerativeMargin) -> Formulation:
     with M (d, n) the counts and l (n,) the loss of each marginal, both weighted by w_k, c* = sum_k w_k counts_k(s*).
     Only d exponential cones, however many assignments there are. With general objectives the marginals of example k sum
     to a free mass b_k ("sum"), c* = sum_k w_k b_k counts_k(s*), the objective is less eta sum_k w_k h*(b_k), and the
-    entropy is phi (`pieces.Phi`).
+    entropy is phi (`pieces.Phi`). Where the loss rescales the slacks z is a flow over (state, loss so far), for chains
+    (`convexstruct.marginals.loss_polytope`), and "sum" says how much beta it is: sum_b z_end(b) / b <= b_k.
 
     Source: ours, from paper 0, (8)-(9). Variables z (n,), mu (d,), v (d,); parameter eta. The multiplier of
     mu = eta (M z - c*) is theta; the witness is a mixture of labellings that has the marginals z.
     """
-    polytope = local_polytope(problem.features)
+    flow = loss_polytope(problem.margins) if isinstance(problem.margins, LossRescaled) else None
+    polytope = local_polytope(problem.features) if flow is None else flow.polytope
     n_sums = problem.n_examples
     z = cp.Variable(polytope.n_variables, name="z")
     mu = cp.Variable(problem.dimension, name="mu")
     v = cp.Variable(problem.dimension, name="v")
     eta = eta_parameter(problem)
     general = problem.general is not None
-    b: Any = cp.Variable(n_sums, nonneg=True, name="b") if general else polytope.rhs[:n_sums]
-    weights = problem.examples.weights
-    truth = problem.truth_each.T @ cp.multiply(weights, b) if general else problem.truth_counts
+    b: Any = cp.Variable(n_sums, nonneg=True, name="b") if general else np.ones(n_sums)
+    weights, sizes = problem.examples.weights, polytope.equality[:n_sums] @ z
+    if general or flow is not None:
+        truth = problem.truth_each.T @ cp.multiply(weights, b if flow is None else sizes)
+    else:
+        truth = problem.truth_counts
     link = mu == eta * (polytope.counts @ z - truth)
     phi = Phi(problem, mu, block_entropy) if general else None
     paid, inside = conjugate(problem.h, b) if general else (0.0 * weights, [])
@@ -64,8 +71,10 @@ def compact_dual(problem: GenerativeMargin) -> Formulation:
     parts |= {
         "mu": equation(link, r"\mu = \eta\, (M z - c^*)"),
         "sum": equation(
-            [polytope.equality[:n_sums] @ z == b, *inside],
-            r"\sum_{y_C} z_{k,C}(y_C) = 1, \quad C \text{ the first edge or clique of } k",
+            [sizes == b if flow is None else flow.ends @ z <= b, *inside],
+            r"\sum_{y_C} z_{k,C}(y_C) = 1, \quad C \text{ the first edge or clique of } k"
+            if flow is None
+            else r"\sum_b z_{k,\text{end}}(b) / b \le 1",
         ),
     }
     if polytope.equality.shape[0] > n_sums:
@@ -77,6 +86,8 @@ def compact_dual(problem: GenerativeMargin) -> Formulation:
 
     def recover(formulation: Formulation) -> Recovered:
         instance = at_parameters(problem, formulation)
+        if flow is not None:
+            return Recovered(instance, {"theta": np.asarray(link.dual_value)}, _of_flow(instance, flow, z, phi))
         if phi is not None:
             mass = np.maximum(np.asarray(b.value), 0.0)
             each = np.asarray(z.value) / np.where(mass > 0, mass, 1.0)[columns(problem.features).example]
@@ -111,3 +122,13 @@ def _within_domain(problem: GenerativeMargin, labels: Labels, shares: Matrix) ->
     weight = np.tile(problem.eta * problem.examples.weights, len(labels))
     beta = within_domain(sp.csr_array(sp.vstack(each, format="csr")), shares.ravel() * weight, problem.c)
     return witness | {"label_shares": (beta / weight).reshape(shares.shape)}
+
+
+def _of_flow(problem: GenerativeMargin, flow: LossPolytope, z: Any, phi: Phi | None) -> Point:
+    """The labellings of a flow as a witness, with masses where these are free."""
+    assert isinstance(problem.margins, LossRescaled)
+    labels, beta = flow.mixture(problem.margins, np.asarray(z.value))
+    mass = beta.sum(axis=0)
+    if phi is None:
+        return {"labels": labels, "label_shares": beta / np.maximum(mass, 1.0)}
+    return {"labels": labels, "label_shares": beta / np.where(mass > 0, mass, 1.0), "mass": mass, "rows": phi.rows}

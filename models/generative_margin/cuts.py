@@ -126,8 +126,7 @@ class ConstraintGeneration(LabellingCuts[GenerativeMargin]):
         )
 
     def rows_of(self, labels: Labels) -> tuple[sp.csr_array, Vector]:
-        features = self.problem.features
-        return sp.csr_array(features.counts_each(labels) - self.problem.truth_each), features.loss(labels)
+        return self.problem.rows(labels)
 
     def bound_above(self) -> tuple[Labels, Vector]:
         """P at the master's theta shifted into (4); the cuts are those at the unshifted theta."""
@@ -136,8 +135,8 @@ class ConstraintGeneration(LabellingCuts[GenerativeMargin]):
         theta = np.asarray(self.master.variables["theta"].value, dtype=np.float64)
         feasible = np.asarray(problem.repair({"theta": theta})["theta"])
         self.improve(problem.evaluate(feasible).value, {"theta": feasible})
-        best, labels = problem.oracle.best(theta, 1.0)
-        return labels, best - np.asarray(problem.truth_each @ theta)
+        violations, labels = problem.violated(theta)
+        return labels, violations
 
     def bound_below(self) -> None:
         """The best bound on the segments from the best multipliers so far, and from 0, to the master's multipliers."""

@@ -52,16 +52,18 @@ LAMBDA = r"\lambda \ge 0"
 class MarginRows:
     """The rows of (3), one for each assignment of each example.
 
-    enumerated : the assignments. a : sparse (R, d), counts_k(s) - counts_k(s*). b : (R,), the loss.
+    enumerated : the assignments. a : sparse (R, d), counts_k(s) - counts_k(s*), times b where the loss rescales the
+    slacks. b : (R,), the loss.
     of_example : sparse (K, R), sums rows by example.
     """
 
     def __init__(self, problem: GenerativeMargin, limit: int = MOST_LABELLINGS) -> None:
         self.problem = problem
-        self.enumerated: Enumerated = enumerate_counts(problem.features, limit)
+        self.enumerated: Enumerated = enumerate_counts(problem.margins, limit)
         example = self.enumerated.example
         self.of_example = sums_by(example, problem.n_examples)
-        self.a = sp.csr_array(self.enumerated.counts - self.of_example.T @ problem.truth_each)
+        counts = self.enumerated.counts
+        self.a = counts if problem.rescaled else sp.csr_array(counts - self.of_example.T @ problem.truth_each)
         self.b = self.enumerated.loss
 
     def witness(self, beta: Vector, eta: float, domain: Vector | None = None) -> Point:

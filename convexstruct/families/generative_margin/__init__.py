@@ -26,6 +26,8 @@ __all__ = [
 
 def best(problem: GenerativeMargin, wanted: Profile) -> tuple[Solver, str]:
     """The default solver and the reason for it."""
+    if problem.rescaled:
+        return ProximalRSD(), "decodes once for each loss; sums over labellings would take a pass for each"
     return EntropicProximal(), "sums over all labellings; Newton's metric where a covariance is known and pays"
 
 
@@ -80,6 +82,14 @@ FAMILY = register(
                 formulation=GENERAL,
                 experiments=("general-objectives",),
                 solvers=("EntropicProximal",),
+            ),
+            System(
+                name="discriminative training with slacks rescaled by the loss",
+                paper=PAPER_0,
+                equations="(28)-(29)",
+                formulation=FORMULATIONS,
+                experiments=("general-objectives",),
+                solvers=("CoordinateWorkingSets", "OnlineWorkingSets", "ProximalRSD"),
             ),
         ),
     )

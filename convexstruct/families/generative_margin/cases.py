@@ -31,6 +31,7 @@ from convexstruct.families.generative_margin.slack_penalties import Exponential,
 HMM = "discriminative training of a hidden Markov model"
 NETWORK = "discriminative training of a Bayesian network"
 GENERAL = "discriminative training with general objectives"
+RESCALED = "discriminative training with slacks rescaled by the loss"
 
 
 def sequences(
@@ -64,9 +65,9 @@ def plant(problem: GenerativeMargin, theta: Vector, labellings: Sequence[Labels]
 
     eta is 0.8 of the largest value at which c >= 0 and V > 0 still hold.
     """
-    features = problem.features
     layout = problem.layout
-    unit = np.mean([features.counts(labels) for labels in labellings], axis=0) - problem.truth_counts
+    truth = 0.0 if problem.rescaled else problem.truth_counts
+    unit = np.mean([problem.margins.counts(labels) for labels in labellings], axis=0) - truth
     total = layout.block_sum(unit)
     # c = eta unit + (1 - eta total) e^theta and V = 1 - eta total, both linear in eta.
     fall = np.concatenate(((total[layout.block_of] * np.exp(theta) - unit) / np.exp(theta), total))
@@ -261,6 +262,9 @@ pulled = row(16, (3, 4, 4, 2), 3, 3, eta=0.3, f=QuadraticPenalty(0.5, -1.0), con
 tied_ball = row(
     17, (3, 4, 4, 2), 3, 3, eta=0.2, h=Exponential(3.0), constraints=(KLBall(None, 0.1), Tied([[4, 8]]))
 )  # fmt: skip
+planted_rescaled = row(2, (1, 2, 3, 5, 5, 8), 4, 3, plant_near, eta=1.0, loss="ring", rescaled=True)
+rescaled = row(19, (1, 4, 5, 5, 3), 3, 3, eta=0.1, loss="ring", rescaled=True)
+rescaled_network = seeded(20, lambda rng: replace(on_the_diamond(rng, 6, ["class", "left"], 0.3), rescaled=True))
 power_slacks = seeded(18, lambda rng: replace(on_the_diamond(rng, 6, ["class", "left"], 0.3), h=Power(1.5)))
 
 
@@ -300,6 +304,10 @@ CASES: tuple[Case, ...] = (
     Case("hmm-exponential-ball", GENERAL, "(28)-(30)", "exponential slacks, tied entries in balls around uniform",
          tied_ball, "n_slack", second="primal"),
     Case("network-power-slacks", GENERAL, "(28)-(29)", "powers of the slacks", power_slacks, "compact_dual"),
+    Case("hmm-rescaled-planted", RESCALED, "(28)-(29)", "the optimum is known by construction; losses of 1 to 16",
+         planted_rescaled, "compact_dual"),
+    Case("hmm-rescaled", RESCALED, "(28)-(29)", "the loss rescales the slacks", rescaled, "n_slack", second="primal"),
+    Case("network-rescaled", RESCALED, "(28)-(29)", "the same on a network", rescaled_network, "primal"),
     Case("hmm-ring-small", HMM, "(2)-(5)", "constraint generation on the ring, 20 sequences of 12 steps, 5 states",
          ring_small, "n_slack"),
     Case("hmm-ring-compact", HMM, "(8)-(9)", "the compact dual on the ring, 30 sequences of 25 steps, 7 states",

@@ -9,17 +9,35 @@ proves it of a member near by.
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from convexstruct import deadline
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Labels, Vector
 from convexstruct.core.mixtures import Mixture
 from convexstruct.features.counts import bounds
 from convexstruct.features.counts.counts import Counts
+from convexstruct.features.counts.rescaled import LossRescaled
 from convexstruct.rounding import GREATEST, OUTWARD, UNIT, Rounded, RoundedArray, binned, dot, exact, gamma
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """P at theta, and (mu, omega) of a maximising labelling: mu - c is a subgradient of P at theta.
+
+    value : P(theta). slack (K,) : eps_k. labels (P,) : the maximising labelling. mu (d,), omega : its script-D point.
+    """
+
+    value: float
+    slack: Vector
+    labels: Labels
+    mu: Vector
+    omega: float
 
 
 @dataclass(frozen=True)
@@ -31,13 +49,23 @@ class Member:
     b: Vector = field(default_factory=lambda: np.zeros(0))
 
 
+def digest(arrays: Iterable[Any]) -> bytes:
+    """A number that tells witnesses apart."""
+    found = hashlib.blake2b()
+    for array in arrays:
+        found.update(f"{array.dtype}{array.shape}".encode())
+        found.update(np.ascontiguousarray(array).data)
+    return found.digest()
+
+
 def member(
     features: Counts, truth: sp.csr_array, c: Vector, eta: float, mixture: Mixture,
     mass: Vector | None = None, most_mass: float = np.inf,
 ) -> Member:  # fmt: skip
     """(mu, omega) of a witness; negative shares count as 0, and shares that may sum to more than 1 are scaled down.
 
-    truth (K, d) : counts_k(s*). mass (K,) : multiplies the shares of each example, 1 by default; the sum of these
+    features : the map of the rows (3), with Gibbs distributions unless it is `LossRescaled`. truth (K, d) :
+    counts_k(s*). mass (K,) : multiplies the shares of each example, 1 by default; the sum of these
     products is lowered to ``most_mass`` where it is above.
     """
     if np.ptp(mixture.gibbs_shares, axis=1).any():
@@ -61,21 +89,24 @@ def member(
                 found = bounds.moments(features, theta, float(b), each)
                 rise, omega = rise + found.rise, omega + found.loss
                 labelled.append((found.base, each))
-        index, terms = [np.zeros(0, dtype=np.intp)], [np.zeros(0)]
+        plain = features.features if isinstance(features, LossRescaled) else features
+        index, terms, errors = [np.zeros(0, dtype=np.intp)], [np.zeros(0)], [np.zeros(0)]
         hidden = np.bincount(features.examples.example, minlength=len(features.examples))
         for row, each in labelled:
             deadline.check()
             if not each.any():
                 continue
             row = row.astype(np.int64)  # labels may come in one byte each; indices computed from them need more
-            difference = features.counts_each(row) - truth
+            difference = plain.counts_each(row) - truth
             uses = np.abs(difference.data).astype(np.intp)  # so many terms p, rather than a product that is rounded
-            signed = np.sign(difference.data) * np.repeat(each, np.diff(difference.indptr))
+            loss = RoundedArray(features.loss(row), gamma(int(hidden.max()) + 4) * features.loss(row))
+            used = exact(each) if plain is features else exact(each) * loss
+            of_example = np.repeat(np.arange(len(each)), np.diff(difference.indptr))
             index.append(np.repeat(difference.indices, uses).astype(np.intp))
-            terms.append(np.repeat(signed, uses))
-            loss = features.loss(row)
-            omega = omega + dot(each, RoundedArray(loss, gamma(int(hidden.max()) + 4) * loss))
-        rise = rise + binned(exact(np.concatenate(terms)), np.concatenate(index), len(c))
+            terms.append(np.repeat(np.sign(difference.data) * used.value[of_example], uses))
+            errors.append(np.repeat(used.errors[of_example], uses))
+            omega = omega + dot(each, loss)
+        rise = rise + binned(RoundedArray(np.concatenate(terms), np.concatenate(errors)), np.concatenate(index), len(c))
         rise, short = _balanced(features, c, rise)
         omega = Rounded.of(omega, omega.allowance, short * (omega + omega.allowance))
         return Member(eta * rise, eta * omega, masses + short)

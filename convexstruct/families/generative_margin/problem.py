@@ -21,7 +21,9 @@ Any member therefore gives a lower bound: the largest D(t mu, t omega) over thos
 onto mu <= c instead, which may leave script-D: no bound. ``tests/families/generative_margin/test_problem.py`` shows it
 fail.)
 
-**General objectives, (28)-(30)**: h, f and further limits of theta; `general` says what changes.
+**General objectives, (28)-(30)**: h, f and further limits of theta; `general` says what changes. **Loss-rescaled
+slacks**: with ``rescaled`` the rows (3) are a_k(s)'theta + 1 <= eps_k / b_k(s) where b_k(s) > 0. That is (3) with
+b_k(s) a_k(s) for a_k(s), also in mu (`convexstruct.features.counts.rescaled`); all else stays.
 
 **Dual witness.** A given (mu, omega) alone proves no bound, since its membership in script-D cannot be checked. A dual
 point is therefore a mixture of labellings and Gibbs distributions q_k(s) ~ exp(Theta' counts_k(s) + B loss_k(s)), in
@@ -34,7 +36,6 @@ distribution has the same share in all examples. The problem recomputes (mu, ome
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -51,39 +52,26 @@ from convexstruct.core.mixtures import Mixture, outside_simplex, read_mixture
 from convexstruct.families.generative_margin.constraints import Constraint
 from convexstruct.families.generative_margin.distributions import default_c, stacked
 from convexstruct.families.generative_margin.general import General, read_pieces
-from convexstruct.families.generative_margin.member import Member, member
+from convexstruct.families.generative_margin.member import Evaluation, Member, digest, member
 from convexstruct.families.generative_margin.objectives import Objective
 from convexstruct.families.generative_margin.parameters import sum_level
-from convexstruct.families.generative_margin.segment import best_on_segment
+from convexstruct.families.generative_margin.segment import best_on_segment, certain_on_segment
 from convexstruct.families.generative_margin.slack_penalties import SlackPenalty
 from convexstruct.features.counts.bounds import excess, shared_columns
 from convexstruct.features.counts.counts import Counts, Examples, Oracle
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.network import NetworkCounts
 from convexstruct.features.counts.part import part
+from convexstruct.features.counts.rescaled import LossRescaled
 from convexstruct.features.counts.unlabelled import unlabelled
 from convexstruct.graphs import TableLayout
 from convexstruct.inference.sharded_oracle import ShardedOracle
 from convexstruct.inference.shards import Shards, Workers, in_shards
 from convexstruct.losses import Costs
-from convexstruct.rounding import GREATEST, OUTWARD, UNIT, Rounded, binned, dot, entropy, exact, summed, up
+from convexstruct.rounding import GREATEST, Rounded, binned, dot, entropy, exact, summed
 from convexstruct.tolerances import DUAL_ROUNDING
-from convexstruct.validation.arguments import mapping, number
+from convexstruct.validation.arguments import flag, mapping, number
 from convexstruct.validation.arrays import predictive, real
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """P at theta, and (mu, omega) of a maximising labelling: mu - c is a subgradient of P at theta.
-
-    value : P(theta). slack (K,) : eps_k. labels (P,) : the maximising labelling. mu (d,), omega : its script-D point.
-    """
-
-    value: float
-    slack: Vector
-    labels: Labels
-    mu: Vector
-    omega: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +86,7 @@ class GenerativeMargin:
     h : a penalty of the slacks (`slack_penalties`), None for the linear one of (2).
     f : a term of theta beside -c'theta (`objectives`), or None. With one, c may be any numbers >= 0.
     constraints : pieces of (30) beside (4) (`constraints`), or None.
+    rescaled : True where the loss rescales the slacks; else None.
     workers : where maxima and sums over labellings are computed, if not here.
     """
 
@@ -107,6 +96,7 @@ class GenerativeMargin:
     h: SlackPenalty | None = field(default=None, kw_only=True, metadata=OPTIONAL)
     f: Objective | None = field(default=None, kw_only=True, metadata=OPTIONAL)
     constraints: Sequence[Constraint] | None = field(default=None, kw_only=True, metadata=OPTIONAL)
+    rescaled: bool | None = field(default=None, kw_only=True, metadata=OPTIONAL)
     workers: Workers | None = field(default=None, repr=False, kw_only=True, metadata=OPTIONAL)
     family: ClassVar[str] = "generative_margin"
 
@@ -116,6 +106,10 @@ class GenerativeMargin:
         for name, value in read_pieces(self.layout, self.c, self.h, self.f, self.constraints).items():
             object.__setattr__(self, name, value)
         object.__setattr__(self, "eta", number("eta", self.eta, above=0))
+        rescaled = self.rescaled is not None and flag("rescaled", self.rescaled)
+        object.__setattr__(self, "rescaled", True if rescaled else None)
+        if isinstance(self.margins, LossRescaled):
+            self.margins.check()
         if self.general is not None:
             self.general.check()
 
@@ -136,8 +130,8 @@ class GenerativeMargin:
     ) -> GenerativeMargin:
         """Train a hidden Markov model; arguments as in `HMMCounts.read`, c by default uniform.
 
-        ``c`` is a vector (d,) or a mapping of "initial" (S,), "transition" (S, S), "emission" (S, M). objective : h, f
-        and constraints, as the problem's own.
+        ``c`` is a vector (d,) or a mapping of "initial" (S,), "transition" (S, S), "emission" (S, M). objective : h, f,
+        constraints and rescaled, as the problem's own.
         """
         features = HMMCounts.read(symbols, states, n_states, n_symbols, loss, hidden, weights)
         return cls(features, default_c(c, features.tables), eta, **objective)
@@ -173,16 +167,21 @@ class GenerativeMargin:
     def examples(self) -> Examples:
         return self.features.examples
 
+    @cached_property
+    def margins(self) -> Counts:
+        """The feature map whose counts and losses stand in the rows (3)."""
+        return LossRescaled(self.features) if self.rescaled else self.features
+
     @property
     def oracle(self) -> Oracle:
-        """The oracle over all labellings: the feature map itself, unless the examples are split into shards."""
-        return self.features if self.shards is None else ShardedOracle(self.shards)
+        """The oracle over all labellings: that of `margins`, unless the examples are split into shards."""
+        return self.margins if self.shards is None else ShardedOracle(self.shards)
 
     @cached_property
     def shards(self) -> Shards | None:
         """Feature maps of some of the examples, with about as many hidden variables each."""
         hidden = np.bincount(self.examples.example, minlength=self.n_examples)
-        return in_shards(self.workers, hidden, lambda each: part(self.features, each[0], each[-1] + 1))
+        return in_shards(self.workers, hidden, lambda each: part(self.margins, each[0], each[-1] + 1))
 
     @property
     def layout(self) -> TableLayout:
@@ -223,16 +222,25 @@ class GenerativeMargin:
         """Uniform distributions, and the dual point beta = 0 (no arrays)."""
         return self.repair({"theta": self.uniform()}), {}
 
+    def rows(self, labels: Labels) -> tuple[sp.csr_array, Vector]:
+        """The rows (3) of one labelling of all examples: a, sparse (K, d), and b (K,)."""
+        found = self.margins.counts_each(labels)
+        return (found if self.rescaled else sp.csr_array(found - self.truth_each)), self.features.loss(labels)
+
     # -- primal --------------------------------------------------------------------------------------------------------
+
+    def violated(self, theta: Vector) -> tuple[Vector, Labels]:
+        """max_s [a_k(s)'theta + b_k(s)] of each example (K,), and a labelling (P,) that attains it."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            best, labels = self.oracle.best(theta, 1.0)
+            return (best if self.rescaled else np.asarray(best - self.truth_each @ theta)), labels
 
     def evaluate(self, theta: Vector) -> Evaluation:
         """P(theta), whether theta satisfies (4) or not, with one call of the oracle; inf where it is undefined."""
-        with np.errstate(invalid="ignore", over="ignore"):
-            best, labels = self.oracle.best(theta, 1.0)
-            slack = np.asarray(best - self.truth_each @ theta)
+        slack, labels = self.violated(theta)
         slack = np.where(np.isnan(slack), np.inf, np.maximum(slack, 0.0))
-        weights = self.examples.weights
-        mu = self.eta * (self.features.counts(labels) - self.truth_counts)  # the cut of (2)-(5), where h is linear
+        weights, truth = self.examples.weights, 0.0 if self.rescaled else self.truth_counts
+        mu = self.eta * (self.margins.counts(labels) - truth)  # the cut of (2)-(5), where h is linear
         omega = self.eta * float(weights @ self.features.loss(labels))
         with np.errstate(invalid="ignore", over="ignore"):
             value = float(self._objective(theta, slack))
@@ -262,7 +270,7 @@ class GenerativeMargin:
 
         A theta accepted as feasible may have 1'e^theta_i above 1 by rounding. The upper end also bounds P where it is
         shifted by delta, so as to be exactly feasible: the counts of a labelling sum to the number of its terms N_k,
-        so |P(theta) - P(theta - delta)| <= max(delta) (1'c + 2 eta sum_k w_k N_k).
+        so |P(theta) - P(theta - delta)| <= max(delta) (1'c + 2 eta sum_k w_k N_k), N_k times max_s b_k(s) if rescaled.
         """
         theta, examples = point["theta"], self.examples
         if (theta[(self.c > 0) | (self.truth_counts > 0)] == -np.inf).any() or np.isnan(theta).any():
@@ -271,14 +279,15 @@ class GenerativeMargin:
         if largest > GREATEST:
             return Rounded(self.evaluate(theta).value, np.inf)
         with np.errstate(all="ignore"):
-            value = self._objective(exact(theta), excess(self.features, theta))
+            value = self._objective(exact(theta), excess(self.margins, theta))
             level, margin = sum_level(self.layout, theta)
         if not np.isfinite(value):
             return Rounded(np.inf)
         if self.general is not None:  # `residuals` says of any theta that may be infeasible that it is
             return value
         delta = 0.0 if (level > 0).any() or (theta > 0).any() else max(float(np.max(level + margin)), 0.0)
-        moved = float(self.c.sum()) + 2 * self.eta * float(examples.weights @ self.truth_each.sum(axis=1))
+        terms = self.truth_each.sum(axis=1) * (examples.max_loss if self.rescaled else 1.0)
+        moved = float(self.c.sum()) + 2 * self.eta * float(examples.weights @ terms)
         return Rounded.of(value, value.allowance, 1.001 * delta * moved)  # others are repaired by `certify`
 
     def _objective(self, theta: Any, slack: Any) -> Rounded:
@@ -335,7 +344,7 @@ class GenerativeMargin:
     @cached_property
     def _ruled_out(self) -> list[Index]:
         """The columns of entries whose counts add up to the same for every labelling, and in which all of c is 0."""
-        return [column for column in shared_columns(self.features) if not self.c[column].any()]
+        return [column for column in shared_columns(self.margins) if not self.c[column].any()]
 
     def _balanced(self, mu: Vector) -> Vector:
         # counts in a column are taken as equal to the truth's if their differences sum to at most 1e-6, in uses
@@ -364,20 +373,7 @@ class GenerativeMargin:
         return self._segment(found)
 
     def _segment(self, found: Member) -> tuple[float, Rounded]:
-        """(t, D) at the best t (mu, omega), 0 <= t <= 1, for which v = c - t mu >= 0 is certain; t = 0 always is."""
-        c, mu = self.c, found.mu
-        with np.errstate(all="ignore"):
-            start = 0.0, self._dual_function(exact(c), Rounded(0.0))
-            high = up(mu.value + mu.errors * OUTWARD)
-            if not (np.isfinite(high).all() and np.isfinite(mu.value).all() and np.isfinite(found.omega.upper)):
-                return start
-            toward = high > 0
-            limit = min(1.0, float(np.min(c[toward] / high[toward], initial=2.0)) * (1.0 - 8.0 * UNIT))
-            if limit < 1.0 / GREATEST:
-                return start
-            t = min(self.best_on_segment(high, found.omega)[0], limit)
-            value = self._dual_function(c - t * mu, t * found.omega)
-        return (t, value) if value.lower > start[1].lower else start
+        return certain_on_segment(self.c, found, self.best_on_segment, self._dual_function)
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """How far the shares are from distributions, and how far mu rises above c."""
@@ -393,13 +389,10 @@ class GenerativeMargin:
         """The member of script-D that a witness defines; the last one is kept, since `certify` needs it twice."""
         mixture, mass = self._read_dual(dual_point), self._multipliers(dual_point)[0]
         steepest = np.inf if self.general is None else self.general.h.steepest
-        digest = hashlib.blake2b()
-        for array in (*mixture, *(() if mass is None else (mass,))):
-            digest.update(f"{array.dtype}{array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).data)
+        key = digest((*mixture, *(() if mass is None else (mass,))))
         last: tuple[bytes, Member] | None = self.__dict__.get("_last")
-        if last is None or last[0] != digest.digest():
-            last = digest.digest(), member(self.features, self.truth_each, self.c, self.eta, mixture, mass, steepest)
+        if last is None or last[0] != key:
+            last = key, member(self.margins, self.truth_each, self.c, self.eta, mixture, mass, steepest)
             self.__dict__["_last"] = last
         return last[1]
 
@@ -415,6 +408,8 @@ class GenerativeMargin:
         fixed = ~self.examples.free
         if (found.labels[:, fixed] != self.examples.truth[fixed]).any():
             raise ValueError("dual_point['labels'] differs from the truth where that is observed")
+        if self.rescaled and len(found.gibbs):
+            raise ValueError("dual_point['gibbs'] is given, wanted labels alone: the loss rescales the slacks")
         return found
 
     def _multipliers(self, dual_point: Point) -> tuple[Vector | None, Vector]:
@@ -443,5 +438,5 @@ class GenerativeMargin:
         """
         theta = predictive(self.as_point(point), least=-np.inf)["theta"]
         features = self.features if examples is None else unlabelled(self.features, examples)
-        labels = (self.oracle if examples is None else features).best(theta, 0.0)[1]
+        labels = (self.oracle if examples is None and not self.rescaled else features).best(theta, 0.0)[1]
         return np.split(labels, np.flatnonzero(np.diff(features.examples.example)) + 1)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from convexstruct.arrays import Vector
+from convexstruct.families.generative_margin.member import Member
 from convexstruct.graphs import TableLayout
+from convexstruct.rounding import GREATEST, OUTWARD, UNIT, Rounded, exact, up
 
 
 def best_on_segment(
@@ -48,3 +51,25 @@ def best_on_segment(
             if found > best:
                 best, at = found, t
     return at, best
+
+
+def certain_on_segment(
+    c: Vector, found: Member, best: Callable[[Vector, float], tuple[float, float]], value: Callable[[Any, Any], Rounded]
+) -> tuple[float, Rounded]:
+    """(t, D) at the best t (mu, omega), 0 <= t <= 1, for which v = c - t mu >= 0 is certain; t = 0 always is.
+
+    best : (mu, omega) -> (t, D) in floats, as `best_on_segment`. value : D of v >= 0, with errors, and omega.
+    """
+    mu = found.mu
+    with np.errstate(all="ignore"):
+        start = 0.0, value(exact(c), Rounded(0.0))
+        high = up(mu.value + mu.errors * OUTWARD)
+        if not (np.isfinite(high).all() and np.isfinite(mu.value).all() and np.isfinite(found.omega.upper)):
+            return start
+        toward = high > 0
+        limit = min(1.0, float(np.min(c[toward] / high[toward], initial=2.0)) * (1.0 - 8.0 * UNIT))
+        if limit < 1.0 / GREATEST:
+            return start
+        t = min(best(high, found.omega)[0], limit)
+        at = value(c - t * mu, t * found.omega)
+    return (t, at) if at.lower > start[1].lower else start

@@ -20,7 +20,8 @@ def slips(problem: GenerativeMargin) -> Iterator[Slip]:
         "with eta K: are the slacks a sum over the examples, where eta is of their mean?", problem, eta=problem.eta * n
     )
     for name, said in (
-        ("h", "with the linear h of (2)"), ("f", "without f of (28)"), ("constraints", "without the constraints (30)")
+        ("h", "with the linear h of (2)"), ("f", "without f of (28)"), ("constraints", "without the constraints (30)"),
+        ("rescaled", "without rescaling by the loss"),
     ):  # fmt: skip
         if getattr(problem, name) is not None:
             yield altered(f"{said}: is it left out?", problem, **{name: None})

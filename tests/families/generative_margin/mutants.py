@@ -21,6 +21,7 @@ from convexstruct.features.counts import bounds
 from convexstruct.features.counts.counts import Counts, Examples, Expected
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.part import part
+from convexstruct.features.counts.rescaled import LossRescaled
 from convexstruct.graphs import TableLayout
 from convexstruct.rounding import RoundedArray
 from convexstruct.tolerances import HIGH
@@ -175,6 +176,24 @@ def no_term(problem: GenerativeMargin) -> Any:
     return honest(replace(problem, f=None)).point
 
 
+def not_rescaled(problem: GenerativeMargin) -> Any:
+    return honest(replace(problem, rescaled=None)).point
+
+
+class DecodesOnce(LossRescaled):
+    """The labelling that violates most where the loss does not rescale the slacks, taken for that where it does."""
+
+    def best(self, theta: Vector, loss_weight: float = 1.0) -> tuple[Vector, Labels]:
+        labels = self.features.best(theta, loss_weight)[1]
+        return self.counts_each(labels) @ theta + loss_weight * self.loss(labels), labels
+
+
+def decodes_once(problem: GenerativeMargin) -> Any:
+    wrong = replace(problem)
+    wrong.__dict__["margins"] = DecodesOnce(problem.features)
+    return honest(wrong).point
+
+
 MUTANTS: tuple[Mutant, ...] = (
     Mutant("wrong_sign", "the margin term has the wrong sign", wrong_sign, "hmm-enumerated", ABOVE),
     # The note names the mistake on an Intel Xeon and did not on an AMD EPYC.
@@ -210,5 +229,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "hmm-huber-floor",
         "infeasible",
     ),
+    Mutant("not_rescaled", "the loss rescales no slack", not_rescaled, "hmm-rescaled", ABOVE, "without rescaling"),
+    Mutant("decodes_once", "one decoding for all losses", decodes_once, "hmm-rescaled", ABOVE),
     Mutant("no_term", "f is left out", no_term, "hmm-pulled", ABOVE, "without f"),
 )

@@ -8,24 +8,34 @@ from typing import Any
 
 import pytest
 
+from convexstruct.families.generative_margin.constraints import Floor
 from convexstruct.families.generative_margin.problem import GenerativeMargin
-from convexstruct.families.generative_margin.slack_penalties import Barrier, Capped
+from convexstruct.families.generative_margin.slack_penalties import Barrier, Capped, Huber, Quadratic
 from convexstruct.models import FORMULATIONS
 from convexstruct.models.generative_margin import entropy_dual, primal
 from convexstruct.tolerances import HIGH
 from tests.families.generative_margin.instances import COMBINATIONS, STATED, small_hmm, small_network
 from tests.reference import close, optimum
 
+#: Slacks that the loss rescales, alone and with other pieces.
+RESCALED: dict[str, dict[str, Any]] = {
+    "rescaled": {"rescaled": True},
+    "rescaled squares": {"rescaled": True, "h": Quadratic(0.5)},
+    "rescaled, floor": {"rescaled": True, "h": Huber(2.0), "constraints": [Floor(-2.5)]},
+}
 BUILDERS = ("primal", "entropy_dual", "compact_dual", "n_slack")
 
 
-@pytest.mark.parametrize("name", [*STATED, "capped", "barrier"])
+@pytest.mark.parametrize("name", [*STATED, "capped", "barrier", *RESCALED])
 @pytest.mark.parametrize("make", [small_hmm, small_network])
 def test_every_formulation_has_one_optimum_and_certifies_it(make: Callable[[int], GenerativeMargin], name: str) -> None:
     plain = make(1)
-    own: dict[str, dict[str, Any]] = {"capped": {"h": Capped(12.0)}, "barrier": {"h": Barrier(12.0)}}
+    own: dict[str, dict[str, Any]] = {"capped": {"h": Capped(12.0)}, "barrier": {"h": Barrier(12.0)}, **RESCALED}
     problem = replace(plain, **(own[name] if name in own else COMBINATIONS[name](plain.layout)))
-    said = [optimum(FORMULATIONS[f"generative_margin.{build}"].builder(problem)) for build in BUILDERS]
+    builders = [*BUILDERS, *(("dual_beta", "dual", "one_slack") if name == "rescaled" else ())]
+    if problem.rescaled and make is small_network:
+        builders.remove("compact_dual")  # for chains alone
+    said = [optimum(FORMULATIONS[f"generative_margin.{build}"].builder(problem)) for build in builders]
     for other in said[1:]:
         assert close(other.value, said[0].value, 3 * HIGH.gap)
 

@@ -30,7 +30,8 @@ from convexstruct.core.options import at_least, flag, function, or_none, positiv
 from convexstruct.core.rounds import Clock, Patience
 from convexstruct.core.solution import Solution
 from convexstruct.families.generative_margin.general import only_linear
-from convexstruct.families.generative_margin.problem import Evaluation, GenerativeMargin
+from convexstruct.families.generative_margin.member import Evaluation
+from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.solvers.inner_approximation import (
     ALL_EXAMPLES,
     InnerApproximation,
@@ -201,8 +202,7 @@ class ProximalRSD:
         source = sources.add_labels(found.labels)
         mu, omega, mixtures = [found.mu], [found.omega], [{(source, ALL_EXAMPLES): 1.0}]
         if self.directions > 1:
-            each = problem.features.counts_each(found.labels) - problem.truth_each
-            loss = problem.features.loss(found.labels)
+            each, loss = problem.rows(found.labels)
             for subset in range(1, len(sources.subsets)):
                 deadline.check()
                 weight = problem.eta * problem.examples.weights * sources.subsets[subset]

@@ -23,7 +23,7 @@ centre are those of `ProximalRSD`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -233,7 +233,7 @@ class _Sets:
         self._truth = problem.examples.truth
         self._inside = [(problem.examples.example >= low) & (problem.examples.example < high) for low, high in sets]
         parts = [part(problem.features, low, high) for low, high in sets]
-        self._problems = [GenerativeMargin(features, problem.c, problem.eta) for features in parts]
+        self._problems = [replace(problem, features=features, workers=None) for features in parts]
         k = np.arange(problem.n_examples)
         subsets = np.array([(k >= low) & (k < high) for low, high in sets], dtype=np.float64)
         self.sources = Sources(problem, subsets)

@@ -128,8 +128,7 @@ class EntropicProximal:
         ValueError
             If the theta of ``start`` does not fit the problem.
         """
-        if problem.general is not None:
-            _takes(problem)
+        _takes(problem)
         run = Run(self, problem, start)
         if (
             problem.general is None
@@ -151,6 +150,12 @@ class EntropicProximal:
 
 def _takes(problem: GenerativeMargin) -> None:
     """ValueError for the objectives that the method does not take."""
+    if problem.rescaled:
+        raise ValueError(
+            "problem has slacks that are rescaled by the loss, wanted others: EntropicProximal sums over labellings, "
+            "which would take a pass for each value of the loss; ProximalRSD takes them where h is linear and there is "
+            "no f and no constraint, and the formulation n_slack takes all"
+        )
     h = problem.h
     if h is not None and h.most < np.inf:
         raise ValueError(
