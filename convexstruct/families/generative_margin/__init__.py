@@ -26,7 +26,7 @@ __all__ = [
 
 def best(problem: GenerativeMargin, wanted: Profile) -> tuple[Solver, str]:
     """The default solver and the reason for it."""
-    if problem.rescaled:
+    if problem.rescaled and problem.general is None:
         return ProximalRSD(), "decodes once for each loss; sums over labellings would take a pass for each"
     return EntropicProximal(), "sums over all labellings; Newton's metric where a covariance is known and pays"
 

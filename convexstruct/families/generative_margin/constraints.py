@@ -18,7 +18,7 @@ is the least of a sum of kap times constraints over 1'e^{theta_i} <= 1, which co
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -28,6 +28,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
+from convexstruct import deadline
 from convexstruct.arrays import Index, Vector
 from convexstruct.brief import brief
 from convexstruct.families.generative_margin.distributions import default_c, read_distributions, stacked
@@ -46,6 +47,26 @@ ENOUGH_ROOM = 1e-3
 MOST_ROOM = 1.0
 #: The linear programs look at theta from minus this to 0, in nats: e^-1000 is 0 in double precision.
 FAR = 1000.0
+
+
+#: Further rows A theta <= a of which (A, a) at theta are the most violated: (m, d) and (m,).
+Margins = Callable[[Vector], tuple[sp.csr_array, Vector]]
+
+
+class Contradiction(ValueError):
+    """No theta meets all limits. violation : the least by which one of them is violated, at least.
+
+    proof : the multipliers that prove it: beta (rounds, m) of the margins asked for, kap of the floors, ceilings and
+    rows, v (d,) >= 0 with which `Limits.violation` evaluates them.
+    """
+
+    def __init__(self, capped: bool, violation: float, proof: dict[str, Any]) -> None:
+        what = "h, which caps the slacks, contradicts constraints" if capped else "constraints contradict each other"
+        super().__init__(
+            f"{what} or 1'e^theta_i <= 1, wanted some theta that meets all: where 1'e^theta_i <= 1 and "
+            f"theta > {-FAR:g}, one of them is violated by at least {0.994 * violation:.3g} nats"
+        )
+        self.violation, self.proof = violation, proof
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,47 +137,70 @@ class Limits:
             found, done = np.where(now[layout.block_of], tried, found), done | now
         return found if done.all() else None
 
-    def _by_planes(self) -> Vector:
-        """max s : low + s <= theta <= high - s, G theta + s <= g, ln 1'e^theta_i <= -s, by tangents of the last."""
+    def within(self, margins: Margins) -> Vector:
+        """As `interior`, for a theta that keeps all rows of ``margins`` too, with at least half of the most room that
+        there is, up to `MOST_ROOM`. `Contradiction` where there is none."""
+        return self._by_planes(margins)
+
+    def _by_planes(self, margins: Margins | None = None) -> Vector:
+        """max s : low + s <= theta <= high - s, G theta + s <= g, ln 1'e^theta_i <= -s, by tangents of the last; and
+        the same of the rows of ``margins`` at every theta that was met."""
         layout, d = self.layout, len(self.of)
         merge = sp.csr_array((np.ones(d), (np.arange(d), self.of)), shape=(d, d))
-        below, above = np.flatnonzero(np.isfinite(self.low)), np.flatnonzero(np.isfinite(self.high))
-        unit = sp.csr_array(sp.identity(d, format="csr"))
-        A = sp.csr_array(sp.vstack((-unit[below], unit[above], self.G), format="csr"))
-        a = np.concatenate((-self.low[below], self.high[above], self.g))
+        A, a = self.affine
         theta, room = -np.log(layout.block_sizes.astype(np.float64))[layout.block_of], 0.0
         blocks = sums_by(layout.block_of, len(layout.block_sizes))
-        cuts, sides = [A], [a]
+        rows, sides = [A], [a]
+        planes: list[sp.csr_array] = []
+        levels: list[Vector] = []
+        enough, asked = (ENOUGH_ROOM, None) if margins is None else (MOST_ROOM, margins(theta))
         for _ in range(ROUNDS):
+            deadline.check()
             level = layout.block_logsumexp(theta)
             share = np.exp(theta - level[layout.block_of])
-            cuts.append(sp.csr_array(blocks.multiply(share)))
-            sides.append(layout.block_sum(share * theta) - level)
-            every = sp.csr_array(sp.vstack(cuts, format="csr"))
+            planes.append(sp.csr_array(blocks.multiply(share)))
+            levels.append(layout.block_sum(share * theta) - level)
+            if asked is not None:
+                rows.append(asked[0])
+                sides.append(asked[1])
+            n = sum(map(len, sides))
+            every = sp.csr_array(sp.vstack((*rows, *planes), format="csr"))
+            right = np.concatenate((*sides, *levels))
             left = sp.hstack((every @ merge, np.ones((every.shape[0], 1))), format="csr")
             box = [*((-FAR, 0.0) for _ in range(d)), (-FAR, MOST_ROOM)]
-            found = linprog(np.append(np.zeros(d), -1.0), A_ub=left, b_ub=np.concatenate(sides), bounds=box)
+            found = linprog(np.append(np.zeros(d), -1.0), A_ub=left, b_ub=right, bounds=box)
             if found.x is None:
                 break
             theta = np.asarray(found.x[:d])[self.of]
             room = min(float(np.min(a - A @ theta, initial=np.inf)), float(-layout.block_logsumexp(theta).max()))
-            if room > 0 and room >= min(ENOUGH_ROOM, 0.5 * float(found.x[d])):
+            if margins is not None:
+                asked = margins(theta)
+                room = min(room, float(np.min(asked[1] - asked[0] @ theta)))
+            if room > 0 and room >= min(enough, 0.5 * float(found.x[d])):
                 return theta
             if found.x[d] < 0:
                 weights = np.maximum(-np.asarray(found.ineqlin.marginals), 0.0)
-                proof = self._violation(A, a, weights[: len(a)], np.asarray(every[len(a) :].T @ weights[len(a) :]))
+                v = np.asarray(every[n:].T @ weights[n:])
+                affine = sp.csr_array(every[:n])
+                proof = self.violation(affine, right[:n], weights[:n], v)
                 if proof > 0:
-                    raise ValueError(
-                        f"constraints contradict each other or 1'e^theta_i <= 1, wanted some theta that meets all: "
-                        f"where 1'e^theta_i <= 1 and theta > {-FAR:g}, one of them is violated by at least "
-                        f"{0.994 * proof:.3g} nats"
-                    )
+                    beta = weights[len(a) : n].reshape(len(rows) - 1, 0 if asked is None else len(asked[1]))
+                    raise Contradiction(margins is not None, proof, {"beta": beta, "kap": weights[: len(a)], "v": v})
+        who = "constraints leave" if margins is None else "h, which caps the slacks, and the constraints leave"
         raise ValueError(
-            f"constraints leave no room (a theta was found with {max(room, 0.0):.1e} nats), wanted some theta that "
+            f"{who} no room (a theta was found with {max(room, 0.0):.1e} nats), wanted some theta that "
             f"meets all of them strictly"
         )
 
-    def _violation(self, A: sp.csr_array, a: Vector, kap: Vector, v: Vector) -> float:
+    @cached_property
+    def affine(self) -> tuple[sp.csr_array, Vector]:
+        """Floors, ceilings and the rows of G as rows A theta <= a."""
+        below, above = np.flatnonzero(np.isfinite(self.low)), np.flatnonzero(np.isfinite(self.high))
+        unit = sp.csr_array(sp.identity(len(self.of), format="csr"))
+        A = sp.csr_array(sp.vstack((-unit[below], unit[above], self.G), format="csr"))
+        return A, np.concatenate((-self.low[below], self.high[above], self.g))
+
+    def violation(self, A: sp.csr_array, a: Vector, kap: Vector, v: Vector) -> float:
         """The certificate at the head of this file for weights kap of the rows A theta <= a and any v >= 0 (d,); what v
         differs by from - A'kap, on entries that are one parameter together, costs `FAR` at most. 0 if none."""
         size = float(kap.sum())

@@ -49,6 +49,7 @@ from numpy.typing import ArrayLike
 from convexstruct.arrays import OPTIONAL, Index, Labels, Point, Vector
 from convexstruct.brief import brief
 from convexstruct.core.mixtures import Mixture, outside_simplex, read_mixture
+from convexstruct.families.generative_margin import capped
 from convexstruct.families.generative_margin.constraints import Constraint
 from convexstruct.families.generative_margin.distributions import default_c, stacked
 from convexstruct.families.generative_margin.general import General, read_pieces
@@ -106,8 +107,7 @@ class GenerativeMargin:
         for name, value in read_pieces(self.layout, self.c, self.h, self.f, self.constraints).items():
             object.__setattr__(self, name, value)
         object.__setattr__(self, "eta", number("eta", self.eta, above=0))
-        rescaled = self.rescaled is not None and flag("rescaled", self.rescaled)
-        object.__setattr__(self, "rescaled", True if rescaled else None)
+        object.__setattr__(self, "rescaled", None if self.rescaled is None else flag("rescaled", self.rescaled) or None)
         if isinstance(self.margins, LossRescaled):
             self.margins.check()
         if self.general is not None:
@@ -224,8 +224,15 @@ class GenerativeMargin:
 
     def rows(self, labels: Labels) -> tuple[sp.csr_array, Vector]:
         """The rows (3) of one labelling of all examples: a, sparse (K, d), and b (K,)."""
-        found = self.margins.counts_each(labels)
-        return (found if self.rescaled else sp.csr_array(found - self.truth_each)), self.features.loss(labels)
+        a = self.margins.counts_each(labels)
+        return (a if self.rescaled else sp.csr_array(a - self.truth_each)), self.features.loss(labels)
+
+    capped = property(lambda self: self.h is not None and self.h.most < np.inf, doc="Whether h caps the slacks.")
+
+    @cached_property
+    def inside(self) -> Vector:
+        """A theta that keeps the cap and all limits with room. ValueError, with its proof (`capped`), if none does."""
+        return capped.inside(self)
 
     # -- primal --------------------------------------------------------------------------------------------------------
 
@@ -300,14 +307,14 @@ class GenerativeMargin:
 
     def repair(self, point: Point) -> Point:
         theta = point["theta"]
-        return {"theta": self.shift(theta) if self.general is None else self.general.parameters.repair(theta)}
+        return {"theta": self.shift(theta) if self.general is None else capped.repaired(self, theta)}
 
     def residuals(self, point: Point) -> Mapping[str, float]:
         """How far theta lies outside (4): max_i (1'e^theta_i - 1)_+; outside (5): max theta_+. With other
         objectives or limits: the largest of all, where it is not certain that there is none."""
         theta = point["theta"]
         if self.general is not None:
-            return {"(4), (5), (30) violated": float(self.general.parameters.violations(theta).max())}
+            return capped.residuals(self, theta)
         with np.errstate(over="ignore"):
             excess = float(np.max(np.expm1(np.maximum(self.layout.block_logsumexp(theta), 0.0))))
         return {"(4) sum of probabilities above 1": excess, "(5) theta above 0": float(max(theta.max(), 0.0))}

@@ -238,7 +238,8 @@ class Exponential:
 
 @dataclass(frozen=True)
 class Capped:
-    """h(eps) = eps, and no slack above m: hard beyond a violation that is tolerated. most : m, positive."""
+    """h(eps) = eps, and no slack above m: hard beyond a violation that is tolerated, and the hard margin as m falls
+    to 0. most : m, positive. Where no theta keeps the cap, solvers and certificates raise a `capped` proof."""
 
     most: float
     name: ClassVar[str] = "capped"

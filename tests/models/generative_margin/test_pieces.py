@@ -10,7 +10,7 @@ import pytest
 
 from convexstruct.families.generative_margin.constraints import Floor
 from convexstruct.families.generative_margin.problem import GenerativeMargin
-from convexstruct.families.generative_margin.slack_penalties import Barrier, Capped, Huber, Quadratic
+from convexstruct.families.generative_margin.slack_penalties import Huber, Quadratic
 from convexstruct.models import FORMULATIONS
 from convexstruct.models.generative_margin import entropy_dual, primal
 from convexstruct.tolerances import HIGH
@@ -26,12 +26,11 @@ RESCALED: dict[str, dict[str, Any]] = {
 BUILDERS = ("primal", "entropy_dual", "compact_dual", "n_slack")
 
 
-@pytest.mark.parametrize("name", [*STATED, "capped", "barrier", *RESCALED])
+@pytest.mark.parametrize("name", [*STATED, *RESCALED])
 @pytest.mark.parametrize("make", [small_hmm, small_network])
 def test_every_formulation_has_one_optimum_and_certifies_it(make: Callable[[int], GenerativeMargin], name: str) -> None:
     plain = make(1)
-    own: dict[str, dict[str, Any]] = {"capped": {"h": Capped(12.0)}, "barrier": {"h": Barrier(12.0)}, **RESCALED}
-    problem = replace(plain, **(own[name] if name in own else COMBINATIONS[name](plain.layout)))
+    problem = replace(plain, **(RESCALED[name] if name in RESCALED else COMBINATIONS[name](plain.layout)))
     builders = [*BUILDERS, *(("dual_beta", "dual", "one_slack") if name == "rescaled" else ())]
     if problem.rescaled and make is small_network:
         builders.remove("compact_dual")  # for chains alone

@@ -74,8 +74,8 @@ PATIENCE = 12
 FORBIDDING_FACTOR = 1e3
 #: Missing mass delta of each block at the start, in nats.
 FIRST_DELTA = 0.05
-#: The first multiplier of a limit of theta, as a share of the mean of c and eta over the parameters: it grows by a
-#: factor e for each tau by which its limit is violated.
+#: The first multiplier of a limit of theta, as a share of the mean of c and eta over the parameters, and of a cap of
+#: the slacks, as a share of eta w_k: it grows by a factor e for each tau by which its limit is violated.
 FIRST_KAP = 0.01
 
 
@@ -156,12 +156,6 @@ def _takes(problem: GenerativeMargin) -> None:
             "which would take a pass for each value of the loss; ProximalRSD takes them where h is linear and there is "
             "no f and no constraint, and the formulation n_slack takes all"
         )
-    h = problem.h
-    if h is not None and h.most < np.inf:
-        raise ValueError(
-            f"problem has the {h.name} h, which is infinite where a slack is above {h.most:g}, wanted one that is "
-            f"finite: EntropicProximal starts where slacks are large; the formulations primal and entropy_dual take it"
-        )
 
 
 class Run:
@@ -187,7 +181,8 @@ class Run:
             self.tau = min(self.tau, options.shrink / (1.0 - options.shrink) / loss) if loss > 0 else self.tau
         self.x = np.concatenate((theta, np.maximum(-problem.layout.block_logsumexp(theta), FIRST_DELTA)))
         kap = np.full(len(self.space.limits[1]), FIRST_KAP * (problem.c.sum() + problem.eta) / problem.dimension)
-        self.measure = Measure(natural, loss, problem.oracle.expected(natural, loss).log_partition, kap)
+        cap = np.full(problem.n_examples, FIRST_KAP)
+        self.measure = Measure(natural, loss, problem.oracle.expected(natural, loss).log_partition, kap, cap)
         # (Theta, B, its share in every example, and of general objectives b and kap)
         self._witness: tuple[Vector, float, float, Vector, Vector] | None = None
         self._history: list[tuple[float, float]] = []
@@ -214,7 +209,7 @@ class Run:
         """Start where the run on the first examples ended, and evaluate both bounds there."""
         problem, natural, loss = self.problem, few.measure.theta, few.measure.loss
         expected = problem.oracle.expected(natural, loss)
-        self.measure = Measure(natural, loss, expected.log_partition, few.measure.kap)
+        self.measure = Measure(natural, loss, expected.log_partition, few.measure.kap, self.measure.cap)
         self.tau, self.x, self.smoothing = few.tau, few.x, few.smoothing
         self._gap = few.smoothing * abs(few.best)
         self.upper = self.best = problem.evaluate(self.theta).value
@@ -238,8 +233,12 @@ class Run:
         kappa = self._allowed() / (3.0 * len(problem.layout.block_sizes))  # a third of the gap over all blocks
         stage = Stage(problem, self.measure, self.tau, c, kappa, self.space)
         value = stage.at(self.x)
-        if len(self.space.limits[1]):  # e^(violation / tau) rises as tau falls: where it is too much, from inside
+        if (
+            len(self.space.limits[1]) or problem.capped
+        ):  # e^(violation / tau) rises as tau falls: where it is too much, from inside
             inside = problem.repair({"theta": value.theta})["theta"]
+            if problem.capped:
+                inside = 0.5 * (inside + problem.inside)  # a repair ends at the cap, where a barrier is steep
             delta = np.maximum(-problem.layout.block_logsumexp(inside), stage.least_delta)
             value = min(value, stage.at(np.concatenate((inside, delta))), key=lambda each: each.merit)
         descent = Descent(stage, value, self._metric(stage, value), self._pairs)
@@ -287,7 +286,8 @@ class Run:
         """What the next stage's own gap may be, from what smoothing cost in the last."""
         if np.isfinite(self._gap):
             return self.options.inner * min(self.options.shrink * self._gap, 0.01 * abs(self.best))
-        return self.options.inner * 0.005 * self.problem.evaluate(self.problem.uniform()).value
+        start = self.problem.inside if self.problem.capped else self.problem.uniform()
+        return self.options.inner * 0.005 * self.problem.evaluate(start).value
 
     def _epsilon(self) -> float:
         """epsilon, the slack in v: it costs at most a third of what a stage's own gap may be."""

@@ -27,7 +27,8 @@ L-BFGS approximate the Hessian of F alone, and each step adds the barrier's curv
 braces, in place of m_k, continued below 0 with the slope h'(0): so its weight is B_k = eta w_k h'(m_k). A limit
 a_r'theta <= g_r has a multiplier kap_r > 0 and adds tau kap_r (e^{(a_r'theta - g_r) / tau} - 1), the exponential method
 of multipliers: as for labellings, a proximal step of the dual in Kullback-Leibler distance, and kap_r times the
-exponential is the next kap_r. Then dF/dtheta = -v with v = c - mu - f'(theta) - sum_r kap_r a_r. Below a
+exponential is the next kap_r. A cap m_k <= m (`Capped`) is such a limit of example k: its multiplier is the part of b_k
+above 1. Then dF/dtheta = -v with v = c - mu - f'(theta) - sum_r kap_r a_r. Below a
 floor, where theta is on its way only, f goes on along its tangent: the reverse divergence is not convex there.
 
 How far theta is from the stage's optimum is known exactly: where v >= 0, the duality gap of the stage is
@@ -36,7 +37,7 @@ sum_i V_i KL(v_i / V_i || e^{theta_i}) = -v'theta - sum_i [V_i ln V_i - sum_j v_
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -45,6 +46,7 @@ import scipy.sparse as sp
 
 from convexstruct.arrays import Vector
 from convexstruct.families.generative_margin.problem import GenerativeMargin
+from convexstruct.families.generative_margin.slack_penalties import Capped
 from convexstruct.families.generative_margin.solvers.entropic_proximal.invariants import (
     LocalVariance,
     invariants,
@@ -56,12 +58,13 @@ from convexstruct.marginals.triplets import sums_by
 
 @dataclass(frozen=True)
 class Measure:
-    """The weights q_k(s) ~ exp(Theta' counts_k(s) + B loss_k(s)), ln Z_k (K,), and kap of the limits."""
+    """The weights q_k(s) ~ exp(Theta' counts_k(s) + B loss_k(s)), ln Z_k (K,), kap of the limits, and of a cap (K,)."""
 
     theta: Vector
     loss: float
     log_partition: Vector
     kap: Vector
+    cap: Vector = field(default_factory=lambda: np.zeros(0))
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,7 @@ class Value:
     own: Vector  # (d,) f''
     curvature: Vector  # (d,) the diagonal of the second derivatives of f, of the limits' terms and of h
     bend: Vector | None  # (K,) w_k h''(m_k), None where h is linear
+    cap: Vector  # (K,) multipliers of a cap
 
 
 class Space:
@@ -155,7 +159,7 @@ class Stage:
         expected = p.oracle.expected(new, self.measure.loss + 1.0 / self.tau)
         rise = self.tau * (expected.log_partition - self.measure.log_partition)
         (A, a), b, truth, weights = self.space.limits, self._ones, p.truth_counts, p.examples.weights
-        bend = None
+        bend, cap = None, self.measure.cap
         if p.h is None:
             f = float(-self.c @ theta + p.eta * (weights @ rise - truth @ theta))
         else:
@@ -163,9 +167,12 @@ class Stage:
             slack = np.maximum(m, 0.0)
             bend = weights * np.where(m > 0, p.h.curvature(slack), 0.0)
             b = np.asarray(p.h.slope(slack))
-            f = float(
-                -self.c @ theta + p.eta * (weights @ (p.h.value(slack) + p.h.slope(0.0 * m) * np.minimum(m, 0.0)))
-            )
+            paid = p.h.value(slack) + p.h.slope(0.0 * m) * np.minimum(m, 0.0)
+            if isinstance(p.h, Capped):
+                cap = cap * np.exp(np.minimum((m - p.h.most) / self.tau, 700.0))
+                b, bend = b + cap, bend + weights * cap / self.tau
+                paid = m + self.tau * (cap - self.measure.cap)
+            f = float(-self.c @ theta + p.eta * (weights @ paid))
             expected = p.oracle.expected(new, self.measure.loss + 1.0 / self.tau, b)
             self.evaluations += 1
             truth = p.truth_each.T @ (weights * b)
@@ -193,12 +200,12 @@ class Stage:
         merit = f - self.kappa * float(np.log(x[d:]).sum())
         omega = p.eta * expected.loss
         return Value(
-            x, theta, f, slope, merit, gradient, softmax, v, mu, omega, expected, b, kap, own, curvature, bend
+            x, theta, f, slope, merit, gradient, softmax, v, mu, omega, expected, b, kap, own, curvature, bend, cap
         )  # fmt: skip
 
     def after(self, value: Value) -> Measure:
         """The measure of the next stage, if this one ends at ``value``."""
-        return Measure(*self.natural(value), value.expected.log_partition, value.kap)
+        return Measure(*self.natural(value), value.expected.log_partition, value.kap, value.cap)
 
     def barrier_curvature(self, value: Value) -> Vector:
         """The barrier's curvature in delta (B,), primal-dual: max(V, kappa / delta) / delta."""

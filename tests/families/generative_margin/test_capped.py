@@ -1,0 +1,114 @@
+"""Slacks with a cap: a theta that keeps it, or a proof that none does, against a solver over all labellings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from convexstruct.core.certificates import certify
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
+from convexstruct.families.generative_margin import capped
+from convexstruct.families.generative_margin.constraints import Contradiction, Floor, Tied
+from convexstruct.families.generative_margin.problem import GenerativeMargin
+from convexstruct.families.generative_margin.slack_penalties import Barrier, Capped
+from convexstruct.models.generative_margin import n_slack, primal
+from convexstruct.models.generative_margin.enumerated import MarginRows, block_sums
+from convexstruct.models.generative_margin.pieces import limits
+from convexstruct.tolerances import HIGH, ROUNDING
+from tests.reference import optimum
+
+
+def contrary(**more: object) -> GenerativeMargin:
+    """Equal symbols with unequal states, so that no theta separates them."""
+    symbols, states = [[0, 1, 1], [0, 1, 1], [1, 0], [1]], [[0, 1, 0], [0, 0, 1], [1, 1], [0]]
+    return GenerativeMargin.hmm(symbols, states, 2, 2, eta=0.4, **more)  # type: ignore[arg-type]
+
+
+def least_slack(problem: GenerativeMargin) -> float:
+    """min over theta of the largest slack, all labellings listed."""
+    rows, theta, top = MarginRows(problem), cp.Variable(problem.dimension), cp.Variable()
+    parts = [rows.a @ theta + rows.b <= top, block_sums(problem.layout) @ cp.exp(theta) <= 1]
+    for part in limits(problem, theta).values():
+        parts += part.constraints
+    return float(cp.Problem(cp.Minimize(top), parts).solve(solver="CLARABEL"))
+
+
+PROBLEMS = {
+    "plain": lambda: contrary(),
+    "limits": lambda: contrary(constraints=[Floor(-1.5), Tied([[0, 2]])]),
+    "rescaled": lambda: contrary(rescaled=True),
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("share", [0.3, 0.9, 0.99])
+def test_below_the_least_largest_slack_a_proof_says_so_and_the_problem_checks_it(name: str, share: float) -> None:
+    plain = PROBLEMS[name]()
+    least = least_slack(plain)
+    problem = replace(plain, h=Capped(share * least))
+    with pytest.raises(Contradiction, match="h, which caps the slacks, contradicts") as found:
+        _ = problem.inside
+    proof = found.value.proof
+    assert 0 < capped.contradiction(problem, proof) <= (1 - share) * least + HIGH.gap
+    assert capped.contradiction(problem, proof) == pytest.approx(found.value.violation, rel=ROUNDING)
+    assert capped.contradiction(replace(problem, h=Capped(1.01 * least)), proof) == 0.0
+    assert capped.contradiction(problem, {**proof, "beta": 0.0 * proof["beta"]}) == 0.0
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        other = {key: rng.uniform(0.5, 2.0, size=proof[key].shape) * proof[key] for key in ("beta", "kap", "v")}
+        assert capped.contradiction(problem, {**proof, **other}) <= (1 - share) * least + HIGH.gap
+    with pytest.raises(Contradiction):
+        certify(problem, problem.uniform())
+    if name != "rescaled":
+        with pytest.raises(Contradiction):
+            solve(problem)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_above_it_an_inside_is_found_and_every_repair_keeps_the_cap(name: str) -> None:
+    plain = PROBLEMS[name]()
+    cap = 1.02 * least_slack(plain)
+    problem, rng = replace(plain, h=Capped(cap)), np.random.default_rng(0)
+    assert problem.violated(problem.inside)[0].max() < cap
+    for scale in (0.1, 1.0, 30.0):
+        theta = problem.repair({"theta": scale * rng.normal(size=problem.dimension)})
+        assert max(problem.residuals(theta).values()) == 0.0
+        assert np.isfinite(problem.primal(theta).upper)
+
+
+def test_two_labellings_of_equal_counts_contradict_every_small_cap() -> None:
+    problem = GenerativeMargin.hmm(
+        [[0, 0]], [[0, 1]], 2, 1, eta=1.0, h=Capped(1e-3), constraints=[Tied([[0, 1], [3, 4]])]
+    )
+    assert least_slack(problem) == pytest.approx(2.0, rel=HIGH.gap)
+    with pytest.raises(Contradiction):
+        solve(problem)
+
+
+def test_a_solvers_excess_by_rounding_costs_as_much_as_it_is() -> None:
+    problem = contrary(h=Capped(2.02))
+    found = primal(problem).solve("CLARABEL")
+    theta = found.point["theta"]
+    moved = theta + 1e-4 * (theta - problem.inside)
+    certificate = certify(problem, moved, found.dual_point)
+    assert certificate.residuals["slacks above their cap"] > 0
+    assert certificate.gap <= 2 * certificate.infeasibility <= 1e-4
+
+
+@pytest.mark.parametrize("h", [Capped(2.02), Capped(2.5), Barrier(2.02), Barrier(12.0)], ids=str)
+def test_the_default_engine_meets_the_enumerated_optimum(h: Capped | Barrier) -> None:
+    problem = contrary(h=h)
+    found = solve(problem, tol=HIGH)
+    assert found.status is Status.OPTIMAL
+    assert found.primal == pytest.approx(optimum(primal(problem)).value, rel=HIGH.gap)
+
+
+def test_a_formulation_ends_infeasible_and_constraint_generation_with_the_proof() -> None:
+    problem = contrary(h=Capped(1.0))
+    assert primal(problem).solve("CLARABEL").status is Status.INFEASIBLE
+    with pytest.raises(Contradiction):
+        n_slack(problem)  # whose first point is a repaired one
