@@ -63,6 +63,10 @@ def _forget(self: Pairs, factor: float) -> None:
     self.clear()
 
 
+def _rough_by_cost(self: Run) -> bool:
+    return not self.pilot and self.smoothing > method.ROUGH_COST
+
+
 #: A covariance costs no evaluations.
 FREE = {
     f"{covariance.__name__}:{name}": value
@@ -77,6 +81,7 @@ METRIC = (
     *numbers(diagonal, METRIC_STEPS=(1,), VARIANCE_SHARE=(1.0,), LEAST_COUNT=(1e-9,)),
     *numbers(descent, LONGEST_MOVE=(NEVER,)),
     *numbers(method, ROUGH_COST=(NEVER,), ROUGH_DECREASE=(1.0,)),
+    Mechanism("late rough stages", patches={f"{method.__name__}:Run._rough": property(_rough_by_cost)}),
 )
 MECHANISMS = (
     *METRIC,

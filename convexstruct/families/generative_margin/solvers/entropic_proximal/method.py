@@ -21,9 +21,12 @@ Three ideas make it fast, and let it reach gaps of 1e-6 and far below:
   epsilon sum_i KL(c_i || e^theta_i); epsilon falls with the gap.
 
 While smoothing still costs much, stages are rough: they end early, since tau is far from its last value and neither a
-covariance nor v >= 0 is worth the steps there. With many examples a pilot run on the first few of them, re-weighted,
-takes these stages, accurately, since its steps are cheap: none of (Theta, B, tau, theta) has a part for each example,
-so the full problem starts from them, and uses the covariance of the few, re-weighted.
+covariance nor v >= 0 is worth the steps there. Without a covariance v >= 0 takes hundreds of steps, P a few: later
+stages of large problems are rough too where smoothing is most of the certified gap, and then lower P alone.
+
+With many examples a pilot run on the first few of them, re-weighted, takes these stages, accurately, since its steps
+are cheap: none of (Theta, B, tau, theta) has a part for each example, so the full problem starts from them, and uses
+the covariance of the few, re-weighted.
 """
 
 from __future__ import annotations
@@ -194,7 +197,8 @@ class Run:
         self._known: Matrices | None = None  # the last covariance computed
         self._last: Metric | None = None  # of the last stage
         self._cost = np.inf  # of a covariance, in evaluations of F
-        self._pairs = Pairs(options.memory, len(self.x))
+        # in large problems most of the time of a step is that of reading the pairs
+        self._pairs = Pairs(options.memory, len(self.x), single=problem.dimension > LARGEST_DENSE)
 
     @property
     def theta(self) -> Vector:
@@ -242,7 +246,7 @@ class Run:
             delta = np.maximum(-problem.layout.block_logsumexp(inside), stage.least_delta)
             value = min(value, stage.at(np.concatenate((inside, delta))), key=lambda each: each.merit)
         descent = Descent(stage, value, self._metric(stage, value), self._pairs)
-        rough = self.smoothing > ROUGH_COST and not self.pilot
+        rough = self._rough
         waited = 0
         for _ in range(options.max_steps):
             deadline.check()
@@ -278,9 +282,17 @@ class Run:
         """Newton's metric if a covariance is known; else the last stage's diagonal one, unless that was rough."""
         if self._known is not None:
             return NewtonMetric(stage, value, self._known)
-        if self._last is None or self.smoothing > ROUGH_COST:
+        if self._last is None or self._rough or self.pilot:
             return DiagonalMetric(stage, value)
         return self._last
+
+    @property
+    def _rough(self) -> bool:
+        """Whether the next stage ends early: what smoothing cost is above `ROUGH_COST`, or in large problems above half
+        of the certified gap."""
+        if self.pilot or self.smoothing > ROUGH_COST:
+            return not self.pilot
+        return self.problem.dimension > LARGEST_DENSE and 2.0 * self._gap > self.upper - self.bound
 
     def _allowed(self) -> float:
         """What the next stage's own gap may be, from what smoothing cost in the last."""
@@ -290,13 +302,13 @@ class Run:
         return self.options.inner * 0.005 * self.problem.evaluate(start).value
 
     def _epsilon(self) -> float:
-        """epsilon, the slack in v: it costs at most a third of what a stage's own gap may be."""
+        """epsilon, the slack in v: it costs at most two thirds of what a stage's own gap may be."""
         problem = self.problem
         if problem.general is not None and not problem.general.parameters.free.any():
             return 0.0  # v < 0 is no obstacle
         used = problem.c > 0
         divergence = float(problem.c[used] @ (np.log(problem.c[used]) - self.theta[used]))
-        return float(min(1e-2, self._allowed() / (3.0 * max(divergence, 1.0))))
+        return float(min(1e-2, self._allowed() / (1.5 * max(divergence, 1.0))))
 
     def _note(self, stage: Stage, value: Value, theta: Vector) -> None:
         """Evaluate P, and estimate the cost of smoothing: eta sum_k w_k [max - tau ln E e^(./tau)]."""

@@ -214,13 +214,18 @@ class Stage:
 
 
 def stage_gap(problem: GenerativeMargin, value: Value, space: Space) -> float:
-    """The duality gap of the stage with the problem's own c: sum_i V_i KL(v_i / V_i || e^theta_i); inf where v < 0.
+    """The duality gap of the stage with the problem's own c: sum_i V_i KL(v_i / V_i || e^theta_i).
+
+    Where v < 0 the dual point is t (mu, omega), with the largest t for which v >= 0; its divergence from the measure is
+    taken as that of t = 1. A few v_ij that are slightly negative cost little, and take many steps to remove.
 
     With f or limits: f(theta) - u'theta less its least value over 1'e^theta_i <= 1, u = c - mu - sum_r kap_r a_r.
     """
     if problem.general is None:
-        entropy = problem.dual_value(value.mu, value.omega) - value.omega
-        return float((value.mu - problem.c) @ value.theta - entropy)
+        above = value.mu > problem.c
+        t = float(np.min(problem.c[above] / value.mu[above], initial=1.0))
+        bound = problem.dual_value(np.minimum(t * value.mu, problem.c), t * value.omega)
+        return float(value.omega + (value.mu - problem.c) @ value.theta - bound)
     u = problem.c - value.mu - space.limits[0].T @ value.kap
     own = problem.general.parameters.extended(value.theta)[0].sum()
     return float(own - u @ value.theta - problem.general.parameters.least(u, within=False)[0])

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import xlogy
 
 from convexstruct import GenerativeMargin
 from convexstruct.arrays import Vector
@@ -244,12 +245,22 @@ def test_a_move_that_changes_nothing_shortens_no_step() -> None:
 def test_the_gap_of_a_stage_is_its_duality_gap() -> None:
     problem = small_ring(3)
     _, value = begin(problem, 3)
-    shrunk = Value(**{**vars(value), "mu": 0.1 * value.mu})  # v >= 0, so that the gap is finite
+    shrunk = Value(**{**vars(value), "mu": 0.1 * value.mu})  # v >= 0
     v = problem.c - shrunk.mu
     total = problem.layout.block_sum(v)[problem.layout.block_of]
     wanted = float(np.sum(v * (np.log(v / total) - shrunk.theta)))
     assert stage_gap(problem, shrunk, Space(problem)) == pytest.approx(wanted, rel=1e-8)
-    assert stage_gap(problem, Value(**{**vars(value), "mu": problem.c + 1.0}), Space(problem)) == np.inf
+
+
+def test_where_v_is_negative_the_gap_of_a_stage_is_that_of_the_dual_point_drawn_towards_0() -> None:
+    problem = small_ring(3)
+    _, value = begin(problem, 3)
+    beyond = Value(**{**vars(value), "mu": problem.c + 1.0})
+    t = float(np.min(problem.c / beyond.mu))
+    v = np.maximum(problem.c - t * beyond.mu, 0.0)
+    bound = t * value.omega + xlogy(total := problem.layout.block_sum(v), total).sum() - xlogy(v, v).sum()
+    wanted = value.omega + float(np.sum(value.theta)) - bound  # mu - c is 1 everywhere
+    assert stage_gap(problem, beyond, Space(problem)) == pytest.approx(wanted, rel=1e-8)
 
 
 @pytest.mark.parametrize("name", INSTANCES)
