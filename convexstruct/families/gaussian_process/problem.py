@@ -342,7 +342,7 @@ class GaussianProcessSequences(Unconstrained):
         u = exact(point["u"])
         with np.errstate(all="ignore"):
             t = self.multiply(u)
-            if not np.isfinite(t.value + t.errors).all():
+            if not self._added_up(np.abs(t.value) + t.errors):
                 return Rounded(math.inf)
             label, transition = self.split(t)
             losses = self._losses(label[self.packed_places], transition)[0]
@@ -356,7 +356,7 @@ class GaussianProcessSequences(Unconstrained):
         u = self._read_dual(dual_point)
         with np.errstate(all="ignore"):
             t = self.multiply(u)
-            if not np.isfinite(t).all():
+            if not self._added_up(np.abs(t)):
                 return Rounded(-math.inf)
             label, transition = self.split(exact(t))
             losses, gibbs = self._losses(label[self.packed_places], transition)
@@ -364,6 +364,10 @@ class GaussianProcessSequences(Unconstrained):
             apart = self._apart(gibbs)
             value: Rounded = summed(losses) + dot(t, apart) - 0.5 * dot(apart, self.multiply(apart)) / self.lam
             return value if math.isfinite(value) else Rounded(-math.inf)
+
+    def _added_up(self, sizes: Vector) -> bool:
+        """Whether scores of these sizes can be added along a sequence, and twice, without overflow."""
+        return bool(sizes.max(initial=0.0) < np.finfo(float).max / (4.0 * self.chains.n_steps))
 
     def _losses(self, node: RoundedArray, edge: RoundedArray) -> tuple[RoundedArray, ChainSums]:
         """(ln Z_i - <z_i, t> of each sequence, (N,), the sums over its labellings)."""

@@ -233,6 +233,16 @@ def test_the_dual_is_right_to_its_allowance_where_every_marginal_is_off(
         assert 1e-3 * found.allowance <= abs(found - truth) <= found.allowance
 
 
+@pytest.mark.parametrize("stationary", [True, False])
+def test_scores_whose_sums_overflow_bound_nothing_and_raise_nothing(stationary: bool) -> None:
+    problem = GaussianProcessSequences.from_gram(np.eye(3), [[0, 1, 0]], 2, stationary=stationary)
+    for size in (-1.7e308, -1e308, 1.7e308):
+        point = {"u": np.full(problem.dimension, size)}
+        assert problem.primal(point) == np.inf
+        assert problem.dual(point) == -np.inf
+    assert np.isfinite(problem.dual({"u": np.full(problem.dimension, -1e300)}))
+
+
 def test_inputs_that_no_sequence_uses_do_not_void_the_dual() -> None:
     problem = GaussianProcessSequences.from_gram(np.eye(3) + 1.0, [[0, 1], [1]], 2, places=[[0, 2], [0]])
     found = problem.dual(solve(problem).point)
