@@ -6,18 +6,19 @@ With slacks s > 0, S definite and multipliers z > 0, Z definite, the iterates fo
 
     c + A'Z - G'z = 0,      s_i z_i = mu,      S Z = mu I,
 
-where A'Z collects 2 Z_ij at the place in x of the entry (i, j). The last is linearised so that dS = A(dx) keeps S
-symmetric (Helmberg, Rendl, Vanderbei and Wolkowicz 1996, Kojima, Shindoh and Hara 1997, Monteiro 1997), which leaves
+where A' is the adjoint of the linear map A (`Linear`). The last is linearised where S and Z are the same diagonal
+matrix, G'S G = G^-1 Z G^-T (Nesterov and Todd 1997; Todd, Toh and Tutuncu 1998), which leaves, with T = G G',
 
-    (A'[S^-1 A(.) Z] + G' diag(z/s) G) dx = c + A'(mu S^-1) - G'(mu / s),      dZ = mu S^-1 - Z - sym(S^-1 dS Z).
+    (A'[T A(.) T] + G' diag(z/s) G) dx = c + A'(mu S^-1) - G'(mu / s),      dZ = mu S^-1 - Z - T dS T.
 
-**Start**: x is strictly feasible, so every iterate is. The multipliers mu/s and mu S^-1 are not stationary; mu stays as
-it is until a full dual step has made them so. 10 to 20 steps suffice for most data.
+**Start**: x is strictly feasible, so every iterate is. Where no stationary multipliers are given, they are mu/s and
+mu S^-1, and mu stays as it is until a full dual step has made them stationary. 10 to 20 steps suffice for most data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,12 +32,16 @@ from convexstruct.core.cholesky import solver
 SHORT_OF_BORDER = 0.95
 #: Rows of the Newton matrix that are computed at once, so that what they are computed from stays in the cache.
 BLOCK = 64
+#: Share of mu that the corrector aims at, at least: where it aims at less, steps leave the path, later ones are cut
+#: short at the border, and optima below 1e-3 of the number of rows are not reached.
+LEAST_FALL = 0.2
 
 
 def follow(c: Vector, x: Vector, cones: Sequence[Cone], mu: float, steps: int) -> Iterator[tuple[Vector, float]]:
-    """x and the mu aimed at after each step, from a strictly feasible x and the first ``mu``; the ``cones``, made at x,
-    move along. Ends after ``steps`` of them, or where the border is nearer than rounding can tell."""
-    stationary = False
+    """x and the mu aimed at after each step, from a strictly feasible x and the first ``mu``, which is not used where
+    all cones know stationary multipliers; the ``cones``, made at x, move along. Ends after ``steps`` of them, or where
+    the border is nearer than rounding can tell."""
+    stationary = all(cone.known is not None for cone in cones)
     try:
         for cone in cones:
             cone.start(mu)
@@ -61,7 +66,7 @@ def _advance(c: Vector, cones: Sequence[Cone], predicted: bool) -> tuple[Vector,
     if predicted:
         _aim(c, cones, solve, 0.0)
         after = sum(cone.gap(*_steps(cones, 1.0)) for cone in cones) / degree
-        mu *= min(1.0, max(0.0, after / mu)) ** 3
+        mu *= max(LEAST_FALL, min(1.0, max(0.0, after / mu)) ** 3)
         for cone in cones:
             cone.correct()
     dx = _aim(c, cones, solve, mu)
@@ -91,15 +96,15 @@ def _steps(cones: Sequence[Cone], share: float) -> tuple[float, float]:
 class Orthant:
     """s = h - G x > 0 with its multipliers z, and their steps; ``second`` is ds dz of the predictor.
 
-    g (m, d). s (m,) : at the start.
+    g (m, d). s (m,) : at the start. z (m,) : stationary multipliers at the start; by default mu/s.
     """
 
-    def __init__(self, g: sp.csr_array, s: Vector) -> None:
-        self.g, self.transposed, self.s = g, g.T.tocsr(), s
+    def __init__(self, g: sp.csr_array, s: Vector, z: Vector | None = None) -> None:
+        self.g, self.transposed, self.s, self.known = g, g.T.tocsr(), s, z
         self.z = self.ds = self.dz = self.second = np.zeros_like(s)
 
     def start(self, mu: float) -> None:
-        self.z = mu / self.s
+        self.z = mu / self.s if self.known is None else self.known
 
     def add_curvature(self, newton: Matrix) -> None:
         newton += ((self.transposed * (self.z / self.s)) @ self.g).toarray()
@@ -127,43 +132,82 @@ class Orthant:
         self.second = np.zeros_like(self.s)
 
 
-class Semidefinite:
-    """S > 0 (n, n) with its multipliers Z, and their steps; ``second`` is sym(S^-1 dS dZ) of the predictor.
+class Linear(Protocol):
+    """The linear map A of a semidefinite constraint, by what the path needs of it; W and T are symmetric."""
 
-    s : S at the start. rows, columns, places : the entries above its diagonal, and the place of each in x.
-    """
+    def image(self, dx: Vector) -> Matrix:
+        """A(dx) (n, n)."""
 
-    def __init__(self, s: Matrix, rows: Index, columns: Index, places: Index) -> None:
+    def add_adjoint(self, right: Vector, w: Matrix) -> None:
+        """Add A'W to ``right`` (d,)."""
+
+    def add_curvature(self, newton: Matrix, t: Matrix) -> None:
+        """Add tr(A_v T A_w T) to the lower triangle of ``newton`` (d, d), where A_v is the image of a unit vector."""
+
+
+class Entries:
+    """S(x) whose entries above the diagonal are entries of x: rows, columns, places (m,), the last in x."""
+
+    def __init__(self, n: int, rows: Index, columns: Index, places: Index) -> None:
         order = np.argsort(places)  # a triangle of the curvature is then one of Newton's matrix
-        self.rows, self.columns, self.places = rows[order], columns[order], places[order]
-        self.s, self.z, self.ds, self.dz = s, *np.zeros((3, *s.shape))
+        self.n, self.rows, self.columns, self.places = n, rows[order], columns[order], places[order]
 
-    def start(self, mu: float) -> None:
-        half = _inverse_factor(self.s)
-        self.z = mu * (half.T @ half)
-        self.move(0.0, 0.0)
+    def image(self, dx: Vector) -> Matrix:
+        found = np.zeros((self.n, self.n))
+        found[self.rows, self.columns] = found[self.columns, self.rows] = dx[self.places]
+        return found
 
-    def add_curvature(self, newton: Matrix) -> None:
-        """tr(A_v S^-1 A_w Z) for v >= w, where A_v = e_i e_j' + e_j e_i' for the entry (i, j) at place v."""
+    def add_adjoint(self, right: Vector, w: Matrix) -> None:
+        right[self.places] += 2.0 * w[self.rows, self.columns]
+
+    def add_curvature(self, newton: Matrix, t: Matrix) -> None:
+        """A_v = e_i e_j' + e_j e_i' for the entry (i, j) at place v."""
         i, j, at = self.rows, self.columns, self.places
         for low in range(0, len(at), BLOCK):
             deadline.check()
             here, before = slice(low, low + BLOCK), slice(0, low + BLOCK)
-            for a, b in ((i, j), (j, i)):
-                p, q = self.inverse[a[here]], self.z[b[here]]
-                found = p[:, i[before]] * q[:, j[before]] + p[:, j[before]] * q[:, i[before]]
-                newton[at[here, None], at[before]] += found
+            p, q = t[i[here]], t[j[here]]
+            found = p[:, i[before]] * q[:, j[before]] + p[:, j[before]] * q[:, i[before]]
+            newton[at[here, None], at[before]] += 2.0 * found
+
+
+class Semidefinite:
+    """S > 0 (n, n) with its multipliers Z and their steps. ``scaling`` is G with G'S G = G^-1 Z G^-T = Diag(root);
+    ``near``, ``dual_near`` are the steps in that space, G'dS G and G^-1 dZ G^-T; ``second`` is the symmetric part of
+    their product in the predictor.
+
+    s : S at the start. of : its map. z : stationary Z at the start; by default mu S^-1.
+    """
+
+    def __init__(self, s: Matrix, of: Linear, z: Matrix | None = None) -> None:
+        self.s, self.of, self.known = s, of, z
+        self.z, self.ds, self.dz = np.zeros((3, *s.shape))
+
+    def start(self, mu: float) -> None:
+        half = _inverse_factor(self.s)
+        self.z = mu * (half.T @ half) if self.known is None else self.known
+        self.move(0.0, 0.0)
+
+    def add_curvature(self, newton: Matrix) -> None:
+        self.of.add_curvature(newton, self.scaling @ self.scaling.T)
 
     def add_pull(self, right: Vector, mu: float) -> None:
-        right[self.places] += 2.0 * (mu * self.inverse - self.second)[self.rows, self.columns]
+        self.of.add_adjoint(right, self.z + self.scaling @ self._wanted(mu) @ self.scaling.T)
 
     def aim(self, dx: Vector, mu: float) -> None:
-        self.ds = np.zeros_like(self.s)
-        self.ds[self.rows, self.columns] = self.ds[self.columns, self.rows] = dx[self.places]
-        self.dz = mu * self.inverse - self.z - _even(self.inverse @ self.ds @ self.z) - self.second
+        self.ds = self.of.image(dx)
+        self.near = _even(self.scaling.T @ self.ds @ self.scaling)
+        self.dual_near = self._wanted(mu) - self.near
+        self.dz = _even(self.scaling @ self.dual_near @ self.scaling.T)
+
+    def _wanted(self, mu: float) -> Matrix:
+        """The sum of the scaled steps that solves sym(root (dS + dZ)) = mu I - root^2 - second."""
+        left = -self.second
+        left[np.diag_indices_from(left)] += mu - self.root**2
+        return np.asarray(2.0 * left / (self.root[:, None] + self.root))
 
     def correct(self) -> None:
-        self.second = _even(self.inverse @ self.ds @ self.dz)
+        self.second = _even(self.near @ self.dual_near)
 
     def gap(self, primal: float, dual: float) -> float:
         """<S, Z> after these steps."""
@@ -171,12 +215,16 @@ class Semidefinite:
 
     def falls(self) -> tuple[float, float]:
         """The least t for which t S + dS is semidefinite, and the least for which t Z + dZ is."""
-        return _fall(self.half, self.ds), _fall(self.dual_half, self.dz)
+        scale = np.sqrt(self.root)
+        one, other = (each / scale / scale[:, None] for each in (self.near, self.dual_near))
+        return -float(np.linalg.eigvalsh(one)[0]), -float(np.linalg.eigvalsh(other)[0])
 
     def move(self, primal: float, dual: float) -> None:
         self.s, self.z = self.s + primal * self.ds, self.z + dual * self.dz
-        self.half, self.dual_half = _inverse_factor(self.s), _inverse_factor(self.z)
-        self.inverse, self.second = self.half.T @ self.half, np.zeros_like(self.s)
+        low = np.linalg.cholesky(self.z)
+        _, self.root, right = np.linalg.svd(np.linalg.cholesky(self.s).T @ low)
+        self.scaling = low @ (right.T / np.sqrt(self.root))
+        self.second = np.zeros_like(self.s)
 
 
 Cone = Orthant | Semidefinite
@@ -189,11 +237,6 @@ def _inverse_factor(matrix: Matrix) -> Matrix:
     if failed or singular:
         raise np.linalg.LinAlgError
     return np.asarray(half)
-
-
-def _fall(half: Matrix, change: Matrix) -> float:
-    """The least t for which t X + ``change`` is semidefinite; ``half`` is X's `_inverse_factor`."""
-    return -float(np.linalg.eigvalsh(_even(half @ change @ half.T))[0])
 
 
 def _even(matrix: Matrix) -> Matrix:

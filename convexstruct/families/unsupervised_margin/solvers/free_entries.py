@@ -10,12 +10,14 @@ diagonals, divided by the largest cost (`cost_size`). G x <= h are, in this orde
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Index, Matrix, Point, Vector
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
-from convexstruct.families.unsupervised_margin.solvers.central_path import Cone, Orthant, Semidefinite
+from convexstruct.families.unsupervised_margin.solvers.central_path import Cone, Entries, Orthant, Semidefinite
 from convexstruct.families.unsupervised_margin.solvers.splitting import cost_size
 
 GROUPS = ("signs", "none", "current", "previous", "both", "u above", "u below", "v above", "v below")
@@ -82,8 +84,12 @@ class FreeEntries:
         found: list[Cone] = [Orthant(self.G, self.h - self.G @ self.x)]
         for matrix, (share, _), entries in zip(self.point(self.x).values(), self.problem.feasible.shares, self.entries):
             if len(entries[0]):
-                found.append(Semidefinite(matrix - share, *entries))
+                found.append(Semidefinite(matrix - share, Entries(len(matrix), *entries)))
         return found
+
+    def read(self, x: Vector, multipliers: Sequence[Vector | Matrix]) -> tuple[Point, Point]:
+        """The point and the dual point."""
+        return self.point(x), self.witness(*multipliers)
 
     def witness(self, z: Vector, dual_m: Matrix, dual_n: Matrix | None = None) -> Point:
         """The dual point of multipliers z (m,) of G x <= h and semidefinite Z_M, Z_N: y and z on the diagonals make
