@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.ablation import Mechanism, Oracle, Study, numbers, options
-from benchmarks.unsupervised_margin import GAP, Workload, drawn
+from benchmarks.unsupervised_margin import GAP, Points, Workload, drawn
 from convexstruct.arrays import Matrix, Vector
 from convexstruct.core.certificates import relative_gap
 from convexstruct.families.unsupervised_margin import InteriorPoint, LowRank, UnsupervisedMargin
@@ -111,7 +111,8 @@ OF_ADMM = (
     *options(memory=(0,), relaxation=(1.0,), changes=(0,), every=(1,)),
     *numbers(reduced_admm, BOUND_RATIO=(1.0, math.inf)),
 )
-OF_INTERIOR = (*options(barrier=(1e-3, 10.0)), *numbers(central_path, SHORT_OF_BORDER=(0.7, 0.999), BLOCK=(8, 10**6)))
+OF_PATH = numbers(central_path, SHORT_OF_BORDER=(0.7, 0.999), LEAST_FALL=(0.0, 0.05, 0.5))
+OF_INTERIOR = (*options(barrier=(1e-3, 10.0)), *OF_PATH, *numbers(central_path, BLOCK=(8, 10**6)))
 OF_DIAGONAL = numbers(diagonal, BARRIER_FALL=(0.5,), LAST_BARRIER=(1e-10, 1e-7), LEAST_EIGENVALUE=(1e-8, 0.1))
 OF_HALVES = (
     *numbers(alternating, PENALTY=(0.1, 1.0), RELAXATION=(1.0,), STEPS=(500,)),
@@ -125,9 +126,13 @@ DIAGONALS = [partial(_diagonal, 30, 5, off, seed) for off in (1e-3, 1.0) for see
 HALVES = [partial(_half, n, beta, 0.3, 1) for n in (6, 20) for beta in (0.01, 0.5, 50.0)]
 RELATIONS = [partial(_relation, n, beta, seed) for n in (20, 100) for beta in (0.5, 50.0) for seed in (1, 2)]
 
+#: Of (3): points in space without active rows; and with a small beta, where the optimum is far below the rows' number.
+TWO_CLASSES = [Points(n, beta=beta, seed=1).problem for n, beta in ((30, 2.0), (60, 2.0), (30, 0.01))]
+
 STUDIES = [
     Study("interior-18", _some(3, 6), InteriorPoint(), HIGH.gap, OF_INTERIOR),
     Study("interior-small", [partial(drawn, number) for number in range(40)], InteriorPoint(), GAP, OF_INTERIOR),
+    Study("two-classes", TWO_CLASSES, InteriorPoint(), HIGH.gap, OF_PATH),
     Study("factors-80", _some(10, 8), LowRank(), GAP, OF_FACTORS),
     Study("factors-80-labels-3", _some(10, 8, 3), LowRank(), GAP, OF_FACTORS),
     Study("factors-160", _some(10, 16)[:2], LowRank(), GAP, OF_FACTORS),

@@ -9,7 +9,7 @@ one. So where K_ij is positive for rows of one label and at most -2 (0 without p
 what N gains, and M, N of the labelling are optimal (`planted`); so they are where K is s (M - 11'/kappa) of a balanced
 labelling. Where all rows are alike (`alike`), M may be taken as (1 - m) I + m 11', and m is as small as eigenvalues or
 as large as (9) lets it: an optimum on the border. `PermutationInvariantMargin` and `RelaxedLoss` are tried by their
-formulas.
+formulas, and the former, as the two-class SDP (3), where its optimum is known (`two_class_optimum`).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from convexstruct.families.projection import BoxProjection, MarginalProjection
 from convexstruct.families.unsupervised_margin import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.label_exchanges import polytope
 from convexstruct.families.unsupervised_margin.permutation_invariant import PermutationInvariantMargin
+from convexstruct.families.unsupervised_margin.planted import two_class_optimum
 from convexstruct.families.unsupervised_margin.relaxed_loss import RelaxedLoss
 from convexstruct.families.unsupervised_margin.rounding import objective
 
@@ -272,6 +273,27 @@ def exchanges(rng: RANDOM, _: bool) -> Instance:
     )
 
 
+def two_classes(rng: RANDOM, _: bool) -> Instance:
+    """(3) of K = a I + b 11' of any size: points of short runs, moved and repaired, and their dual points, moved."""
+    n, balance = int(rng.integers(2, 8)), float(rng.choice([1e-3, 0.05, 0.2, 0.7]))
+    size, off = 10.0 ** rng.uniform(-100, 100), float(rng.choice([-1.0, 1.0]))
+    kernel = size * (np.full((n, n), off) + np.diag(np.full(n, float(rng.integers(n, 2 * n)))))
+    beta = size * 10.0 ** rng.uniform(-3, 3)
+    none: Any = np.zeros((0, 2), dtype=np.int64)
+    data = UnsupervisedMargin.read(
+        None, 2, beta=beta, label_balance=balance, pairs=none, kernel=kernel, lengths=[n]
+    )  # fmt: skip
+    problem, best = PermutationInvariantMargin(data), two_class_optimum(kernel, balance, beta)
+    found = solve(problem, tol=float(rng.choice([1e-2, 1e-6, 1e-9])))
+    points, witnesses = [(dict(found.point), False)], [(dict(found.dual_point or {}), False)]
+    for by in (1e-16, 1e-10, 1e-3):
+        moved = {name: each * (1.0 + by * rng.normal(size=each.shape)) for name, each in found.point.items()}
+        points += [(moved, False), (dict(problem.repair(moved)), False)]
+        moved = {name: each * (1.0 + by * rng.normal(size=each.shape)) for name, each in witnesses[0][0].items()}
+        witnesses.append((moved, False))
+    return Instance(problem, points, witnesses, lambda _: best, lambda _: best, f"two classes, {problem!r}")
+
+
 def losses(rng: RANDOM, _: bool) -> Instance:
     """Theorem 1's function at exact marginals from below; its tangent there, at any b, from above."""
     problem = _chain(rng)
@@ -382,4 +404,5 @@ ROWS: dict[type, tuple[Row, ...]] = {
     BoxProjection: (box,),
     MarginalProjection: (tables,),
     UnsupervisedMargin: (alike, cancelling, exchanges, losses, planted),
+    PermutationInvariantMargin: (two_classes,),
 }

@@ -37,7 +37,7 @@ from convexstruct.families.log_linear import (
 from convexstruct.families.projection import BoxProjection, MarginalProjection
 from convexstruct.families.regularized_risk import RegularizedRisk
 from convexstruct.families.structured_svm import StructuredSVM
-from convexstruct.families.unsupervised_margin import MarginLabelling, UnsupervisedMargin
+from convexstruct.families.unsupervised_margin import MarginLabelling, PermutationInvariantMargin, UnsupervisedMargin
 from convexstruct.features.graphs.factors import factors_of_features, read_factors, tabular_factors
 from convexstruct.graphs import image_graph
 from convexstruct.inference.best_labelling import Labelling, best_labelling
@@ -67,6 +67,7 @@ __all__ = [
     "MarginLabelling",
     "MarginalProjection",
     "MarkovRandomField",
+    "PermutationInvariantMargin",
     "Profile",
     "PseudoLikelihood",
     "RegularizedRisk",

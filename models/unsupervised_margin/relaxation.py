@@ -165,16 +165,6 @@ def onto(kappa: int) -> tuple[sp.csr_array, sp.csr_array]:
     return sp.csr_array(np.kron(each, ones)), sp.csr_array(np.kron(ones, each))
 
 
-def root(problem: UnsupervisedMargin) -> Matrix:
-    """X (p1, d) with K = X X': the features, or, where there are more of them than rows, a square root of K."""
-    x = problem.features
-    if x is not None and x.shape[1] <= len(x):
-        return x
-    values, vectors = np.linalg.eigh(problem.gram)
-    kept = values > 0
-    return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))
-
-
 class Indicators(Equivalences):
     """The variables of `full`: M, N, C (p1, kappa), D (p2, kappa^2) and those of the dual of Theorem 1's maximum.
 
@@ -191,7 +181,7 @@ class Indicators(Equivalences):
 
     def __init__(self, problem: UnsupervisedMargin) -> None:
         super().__init__(problem)
-        x = root(problem)
+        x = problem.root
         self.C = cp.Variable((self.p1, self.kappa), name="C")
         self.U = cp.Variable((x.shape[1], self.kappa), name="U")
         self.theta = cp.Variable(self.p1, name="theta")

@@ -30,16 +30,16 @@ import cvxpy as cp
 import numpy as np
 
 from convexstruct.arrays import Point
-from convexstruct.core.registry import one_family
 from convexstruct.families.unsupervised_margin.label_exchanges import gram, polytope
 from convexstruct.families.unsupervised_margin.permutation_invariant import PermutationInvariantMargin
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
+from convexstruct.models.entries import stated
 from convexstruct.models.formulation import Equation, Formulation, Recovered, equation
-from convexstruct.models.unsupervised_margin.relaxation import Equivalences, recovered
+from convexstruct.models.unsupervised_margin.relaxation import PAPER, Equivalences, recovered
 
 
-@one_family
-def keep_or_flip(problem: UnsupervisedMargin) -> Formulation:
+@stated("the SDP in (M, N) that does not collapse", PAPER, "ours, after (3)", optimum="exchanges p*")
+def keep_or_flip(problem: PermutationInvariantMargin | UnsupervisedMargin) -> Formulation:
     r"""A relaxation in (M, N) alone, which does not collapse, because it has no C and D:
 
         min  r'z + tau
@@ -54,6 +54,7 @@ def keep_or_flip(problem: UnsupervisedMargin) -> Formulation:
 
     Source: ours, after paper 3, (3). Variables M (p1, p1), N (p2, p2), z, tau; parameters eps1, eps2.
     """
+    problem = unwrapped(problem)
     of, (A, r) = Equivalences(problem), polytope(problem)
     a = np.concatenate((np.ones(problem.n_rows), np.zeros(problem.n_pairs)))
     z, tau = cp.Variable(len(r), nonneg=True, name="z"), cp.Variable(name="tau")
@@ -72,6 +73,15 @@ def keep_or_flip(problem: UnsupervisedMargin) -> Formulation:
         source="ours, after paper 3, (3)",
         recover=lambda formulation: _of_exchanges(of, z, formulation.dual_values["G"]),
     )
+
+
+def unwrapped(problem: PermutationInvariantMargin | UnsupervisedMargin) -> UnsupervisedMargin:
+    """The data of the problem. ValueError if its x is fixed."""
+    if isinstance(problem, UnsupervisedMargin):
+        return problem
+    if problem.fixed is not None:
+        raise ValueError("problem has x fixed, wanted it free: use 'alternating_matrix'")
+    return problem.problem
 
 
 def _of_exchanges(of: Equivalences, z: Any, multiplier: Any) -> Recovered:

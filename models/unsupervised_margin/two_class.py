@@ -31,10 +31,11 @@ from convexstruct.families.unsupervised_margin.permutation_invariant import Perm
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.supervised import supervised
 from convexstruct.features.graphs.gram import symmetric
+from convexstruct.models.entries import stated
 from convexstruct.models.formulation import Equation, Formulation, Recovered, equation
 from convexstruct.models.unsupervised_margin.margin_loss import read_labels
-from convexstruct.models.unsupervised_margin.relaxation import root
-from convexstruct.models.unsupervised_margin.tightened import with_multiplier
+from convexstruct.models.unsupervised_margin.relaxation import PAPER
+from convexstruct.models.unsupervised_margin.tightened import unwrapped, with_multiplier
 from convexstruct.tolerances import LOW
 from convexstruct.validation.arrays import real
 
@@ -78,7 +79,7 @@ def primal(problem: UnsupervisedMargin, labels: ArrayLike) -> Formulation:
         If the problem has other than two labels, or pairs; unless there is one label 0 or 1 for each row.
     """
     needs_two_classes(problem, "primal")
-    y, x, beta = signs(problem, labels), root(problem), problem.beta / 2
+    y, x, beta = signs(problem, labels), problem.root, problem.beta / 2
     w, xi = cp.Variable(x.shape[1], name="w"), cp.Variable(len(x), name="xi")
     margin = xi >= 1 - cp.multiply(y, x @ w)
     return Formulation(
@@ -111,7 +112,7 @@ def dual(problem: UnsupervisedMargin, labels: ArrayLike) -> Formulation:
     """
     needs_two_classes(problem, "dual")
     y, lam = signs(problem, labels), cp.Variable(problem.n_rows, name="lambda")
-    spread = cp.sum_squares(root(problem).T @ cp.multiply(y, lam))
+    spread = cp.sum_squares(problem.root.T @ cp.multiply(y, lam))
     return Formulation(
         name="dual",
         objective=cp.Maximize(cp.sum(lam) - spread / problem.beta),
@@ -228,8 +229,8 @@ class _Relations:
         return Recovered(PermutationInvariantMargin(problem, x), point, {**witness, **found})
 
 
-@one_family
-def two_class(problem: UnsupervisedMargin) -> Formulation:
+@stated("the SDP of two classes without structure", PAPER, "(3)", optimum="exchanges p*")
+def two_class(problem: PermutationInvariantMargin | UnsupervisedMargin) -> Formulation:
     """The SDP (3):
 
         min  delta
@@ -247,6 +248,7 @@ def two_class(problem: UnsupervisedMargin) -> Formulation:
     ValueError
         If the problem has other than two labels, or pairs.
     """
+    problem = unwrapped(problem)
     needs_two_classes(problem, "two_class")
     n, beta = problem.n_rows, problem.beta / 2
     of = _Relations(problem)

@@ -112,7 +112,7 @@ NEW: dict[str, tuple[Made, Any, list[tuple[int, ...]]]] = {
     "pieces": (lambda: cs.RegularizedRisk.pieces(X[0], np.zeros(3), 0.1), X[1], [()] * 5),
 }  # fmt: skip
 #: What labels no new examples, and says so.
-REFUSED = {"BoxProjection", "EnergyInference", "MarginalProjection", "UnsupervisedMargin"}
+REFUSED = {"BoxProjection", "EnergyInference", "MarginalProjection", "PermutationInvariantMargin", "UnsupervisedMargin"}
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

@@ -4,6 +4,7 @@ from convexstruct.core.iterate import Solver
 from convexstruct.core.papers import PAPER_3
 from convexstruct.core.registry import Family, System, register
 from convexstruct.families.unsupervised_margin.labelling import MarginLabelling
+from convexstruct.families.unsupervised_margin.permutation_invariant import PermutationInvariantMargin
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.solvers.free_entries import count_entries
 from convexstruct.families.unsupervised_margin.solvers.interior_point import InteriorPoint
@@ -12,7 +13,15 @@ from convexstruct.families.unsupervised_margin.solvers.reduced_admm import Reduc
 from convexstruct.families.unsupervised_margin.solvers.relabelling import Relabelling
 from convexstruct.tolerances import MID, Profile
 
-__all__ = ["FAMILY", "InteriorPoint", "LowRank", "MarginLabelling", "Relabelling", "UnsupervisedMargin"]
+__all__ = [
+    "FAMILY",
+    "InteriorPoint",
+    "LowRank",
+    "MarginLabelling",
+    "PermutationInvariantMargin",
+    "Relabelling",
+    "UnsupervisedMargin",
+]
 
 #: Free entries of M and N up to which `InteriorPoint` is chosen, whose steps cost their cube: about those of 30 rows in
 #: chains, from where on first-order methods are as fast; and for gaps below `MID`, where an optimum that is not unique
@@ -20,11 +29,15 @@ __all__ = ["FAMILY", "InteriorPoint", "LowRank", "MarginLabelling", "Relabelling
 FEW_ENTRIES, FEW_ENTRIES_ACCURATE = 850, 1500
 
 
-def best(problem: MarginLabelling | UnsupervisedMargin, wanted: Profile) -> tuple[Solver, str]:
-    """The interior point method for few free entries; low-rank factors finished by ADMM beyond. For labellings there is
-    one solver."""
+def best(
+    problem: MarginLabelling | PermutationInvariantMargin | UnsupervisedMargin, wanted: Profile
+) -> tuple[Solver, str]:
+    """The interior point method for few free entries and for (3); low-rank factors finished by ADMM beyond. For
+    labellings there is one solver."""
     if isinstance(problem, MarginLabelling):
         return Relabelling(), "relabel and retrain, guarded: a stationary point"
+    if isinstance(problem, PermutationInvariantMargin):
+        return InteriorPoint(), "an interior point method on the dual of the two-class SDP"
     if count_entries(problem) <= (FEW_ENTRIES if wanted.gap >= MID.gap else FEW_ENTRIES_ACCURATE):
         return InteriorPoint(), "an interior point method, for few rows"
     return LowRank(), "low-rank factors with an augmented Lagrangian, finished by ADMM"
@@ -34,7 +47,7 @@ FAMILY = register(
     Family(
         __name__,
         title="Unsupervised max-margin Markov networks by semidefinite programming",
-        problems=(MarginLabelling, UnsupervisedMargin),
+        problems=(MarginLabelling, PermutationInvariantMargin, UnsupervisedMargin),
         solvers=(InteriorPoint, LowRank, ReducedADMM, Relabelling),
         best=best,
         systems=(
@@ -60,6 +73,13 @@ FAMILY = register(
                 equations="section 2.2",
                 formulation=("multiclass",),
                 solvers=("InteriorPoint", "LowRank", "ReducedADMM"),
+            ),
+            System(
+                name="unsupervised two-class support vector machine",
+                paper=PAPER_3,
+                equations="(3)",
+                formulation=("two_class", "keep_or_flip"),
+                solvers=("InteriorPoint",),
             ),
         ),
     )

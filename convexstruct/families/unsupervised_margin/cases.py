@@ -8,19 +8,23 @@ from typing import Any
 import numpy as np
 
 from convexstruct.core.cases import Case, Instance, Make, seeded
+from convexstruct.families.unsupervised_margin.permutation_invariant import PermutationInvariantMargin
 from convexstruct.families.unsupervised_margin.planted import (
+    by_kernel,
     plant_centred,
     plant_constant,
     plant_diagonal,
     plant_labels,
     plant_points,
     plant_transitions,
+    plant_two_classes,
 )
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 
 NETWORK = "unsupervised max-margin Markov network"
 POINTS = "unsupervised multiclass support vector machine"
 LABELS = "labelling of least margin loss"
+TWO = "unsupervised two-class support vector machine"
 
 #: A tree of seven rows with siblings, and another of four beside it.
 TREE = [(0, 1), (0, 2), (1, 3), (1, 4), (2, 5), (2, 6), (7, 8), (8, 9), (8, 10)]
@@ -69,6 +73,13 @@ def clusters(rng: np.random.Generator, centres: Any, each: int, beta: float, bal
     )
 
 
+def inverse_distances(rng: np.random.Generator, n: int, beta: float, balance: float) -> PermutationInvariantMargin:
+    """(3) of the kernel 1 / (1 + |x - x'|^2) of normal points in the plane: of full rank, and the same everywhere."""
+    x = np.round(rng.normal(size=(n, 2)), 3)
+    kernel = 1.0 / (1.0 + ((x[:, None] - x) ** 2).sum(axis=2))
+    return PermutationInvariantMargin(by_kernel(kernel, [1] * n, 2, (balance, 1.0), beta))
+
+
 def drawn(rng: np.random.Generator, most: int, over: int) -> float:
     """A number of few bits."""
     return float(rng.integers(1, most)) / over
@@ -92,6 +103,15 @@ tree = seeded(100, features, (7, 4), 3, 2, 0.2, (0.2, 0.45), TREE)
 star = seeded(101, features, (7,), 2, 2, 1.0, (0.2, 0.5), [(0, child) for child in range(1, 7)])
 two_classes = seeded(102, clusters, [[2.0, 0.0], [-2.0, 0.0]], 7, 1.0, 0.1)
 three_classes = seeded(103, clusters, 3.0 * np.array([[1.0, 0.0], [-0.5, 0.9], [-0.5, -0.9]]), 4, 0.1, 0.05)
+#: (3): orthogonal rows, one row many times, corners around 0; points in the plane; and points that are all alike, so
+#: that the balance is active at many rows.
+two_orthogonal = seeded(106, lambda rng: plant_two_classes(np.diag([0, *rng.integers(1, 9, size=7)]), 0.25, 8.0))
+two_alike = seeded(107, lambda rng: plant_two_classes(np.full((9, 9), drawn(rng, 1000, 8)), 0.125, 64.0))
+two_centred = seeded(108, lambda rng: plant_two_classes(drawn(rng, 1000, 8) * (10 * np.eye(10) - 1), 0.25, 512.0))
+two_clusters = seeded(
+    109, lambda rng: PermutationInvariantMargin(clusters(rng, [[1.0, 0.0], [-1.0, 0.0]], 7, 4.0, 0.1))
+)
+two_similar = seeded(110, inverse_distances, 16, 1.0, 0.05)
 #: Half the size of the synthetic sets of the paper: 40 rows, 35 pairs.
 longer = seeded(104, chains, 5, 8)
 
@@ -131,5 +151,10 @@ CASES = (
     labelling("groups", "labels that copies do not share", groups),
     labelling("orthogonal", "labels out of balance", points_apart),
     labelling("two-groups", "labels as they come", two_groups),
+    Case("two-class-orthogonal", TWO, "(3)", "every M is optimal, a row of 0", two_orthogonal, "two_class"),
+    Case("two-class-alike", TWO, "(3)", "the balance left out", two_alike, "two_class"),
+    Case("two-class-centred", TWO, "(3)", "the sign of the kernel", two_centred, "keep_or_flip"),
+    Case("two-class-clusters", TWO, "(3)", "beta or its half", two_clusters, "two_class"),
+    Case("two-class-similar", TWO, "(3)", "a kernel of full rank, an active balance", two_similar, "keep_or_flip"),
     Case("longer-symbols", NETWORK, "(9)-(11)", "half the paper's size", longer, "reduced", quick=False, open=False),
 )  # fmt: skip

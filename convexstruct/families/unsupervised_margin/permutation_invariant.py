@@ -38,13 +38,21 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from convexstruct.arrays import Matrix, Point, Vector
+from convexstruct.arrays import Flags, Labels, Matrix, Point, Vector
 from convexstruct.families.unsupervised_margin.label_exchanges import adjoint, gram, polytope
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.rounding import largest
 from convexstruct.rounding import OUTWARD, UNIT, Rounded, RoundedArray, dot, exact, least_eigenvalue, maximum, summed
-from convexstruct.validation.arguments import mapping
+from convexstruct.validation.arguments import mapping, sentence
 from convexstruct.validation.arrays import real
+
+
+def check_two_classes(problem: UnsupervisedMargin) -> None:
+    """ValueError unless the problem has two labels and no pairs, as (3) wants it."""
+    if problem.n_labels != 2 or problem.n_pairs:
+        raise sentence(
+            f"problem has {problem.n_labels} labels and {problem.n_pairs} pairs, wanted 2 labels and no pairs"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +66,10 @@ class PermutationInvariantMargin:
     problem: UnsupervisedMargin
     fixed: Vector | None = None
     family: ClassVar[str] = "unsupervised_margin"
+
+    def __repr__(self) -> str:
+        of = "" if self.fixed is None else ", x fixed"
+        return f"PermutationInvariantMargin({self.problem!r}{of})"
 
     @property
     def size(self) -> int:
@@ -109,9 +121,11 @@ class PermutationInvariantMargin:
         """Those of the reduced SDP; the violation of G semidefinite relative to G's largest row sum, and of z >= 0."""
         found = {**self.problem.residuals(point), "z below 0": max(0.0, -float(point["z"].min()))}
         if self.fixed is None and all(np.isfinite(x).all() for x in point.values()):
-            g = self.gram(self.problem.feasible.entrywise(point)).value
-            size = float(np.abs(g).sum(axis=1).max()) or 1.0
-            found["G not semidefinite"] = max(0.0, -float(np.linalg.eigvalsh(g)[0]) / size)
+            with np.errstate(all="ignore"):
+                g = self.gram(self.problem.feasible.entrywise(point)).value
+                size = float(np.abs(g).sum(axis=1).max()) or 1.0
+            least = float(np.linalg.eigvalsh(g)[0]) if np.isfinite(size) else -np.inf
+            found["G not semidefinite"] = max(0.0, -least / size)
         return found
 
     def gram(self, point: Point) -> RoundedArray:
@@ -129,10 +143,28 @@ class PermutationInvariantMargin:
 
     def _share(self, g: RoundedArray) -> float:
         """The step towards the point inside that makes G semidefinite in exact arithmetic; 0 with x fixed."""
-        here = 0.0 if self.fixed is not None else least_eigenvalue(g)
+        here = 0.0 if self.fixed is not None else self._least(g)
         if here >= 0.0:
             return 0.0
         return -here / (self._inside - here) * OUTWARD if self._inside > 0.0 else np.inf
+
+    def _least(self, g: RoundedArray) -> float:
+        """A number with the sign of G's least eigenvalue, at most that of G in units of the rows of data.
+
+        A row of zeros makes one of G, which is left out. The units are powers of two, so that nothing is rounded.
+        """
+        units = 2.0 ** -np.round(0.5 * np.log2(np.diagonal(self._safe_gram.value)[self._shown]))
+        return least_eigenvalue(g[self._shown][:, self._shown] * units[:, None] * units) if len(units) else 0.0
+
+    @cached_property
+    def _shown(self) -> Flags:
+        """(p1 + p2,) False where a row of data is 0, and has no pair that would make it one of G that is not."""
+        problem = self.problem
+        data = problem.kernel if problem.features is None else problem.features
+        shown = np.ones(self.size, dtype=bool)
+        shown[: problem.n_rows] = data.any(axis=1)  # type: ignore[union-attr]  # one of the two is given
+        shown[problem.pairs.ravel()] = True
+        return shown
 
     @cached_property
     def _safe_gram(self) -> RoundedArray:
@@ -140,7 +172,7 @@ class PermutationInvariantMargin:
 
     @cached_property
     def _inside(self) -> float:
-        return least_eigenvalue(self._safe_gram)
+        return self._least(self._safe_gram)
 
     @cached_property
     def _polytope(self) -> tuple[sp.csr_array, Vector]:
@@ -178,10 +210,26 @@ class PermutationInvariantMargin:
         a, r = self._polytope
         return {"x outside its polytope": max(0.0, float((a @ read["x"] - r).max()))}
 
+    def rounding_reason(self, point: Point, dual_point: Point | None) -> str:
+        """As the reduced SDP's."""
+        return self.problem.rounding_reason(point, dual_point)
+
+    def predict(self, point: Any, examples: Any = None) -> list[Labels]:
+        """Labels of each example, read from M as the reduced SDP's are.
+
+        Raises
+        ------
+        ValueError
+            As `UnsupervisedMargin.predict`.
+        """
+        read = self.as_point(point)
+        return self.problem.predict({name: read[name] for name in "MN"}, examples)
+
     def _read_dual(self, dual_point: Point) -> Point:
         shapes = {"x": (self.size,), "W": (self.size, self.size)}
-        own = {name: dual_point[name] for name in shapes if name in dual_point}
-        rest = self.problem.read_dual({name: each for name, each in dual_point.items() if name not in shapes})
+        given = mapping("dual_point", dual_point, (), {*shapes, *self.problem.read_dual({})})
+        own = {name: given.pop(name) for name in shapes if name in given}
+        rest = self.problem.read_dual(given)
         own = {name: real(f"dual_point[{name!r}]", own[name], shapes[name], finite=False, keep=False) for name in own}
         return {"x": np.zeros(self.size), **own, **rest}
 

@@ -25,6 +25,7 @@ import numpy as np
 from convexstruct.arrays import Labels, Matrix, Vector
 from convexstruct.core.cases import Instance
 from convexstruct.families.unsupervised_margin.labelling import MarginLabelling
+from convexstruct.families.unsupervised_margin.permutation_invariant import PermutationInvariantMargin
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 
 
@@ -131,6 +132,24 @@ def plant_points(
     each = copies * s - (size * copies * s) ** 2 * n_labels / (2.0 * beta * (n_labels - 1))
     problem = MarginLabelling(UnsupervisedMargin.multiclass(rows, n_labels, beta, balance))
     return Instance(problem, n_points * each, {"labels": labels[point], "w": w.ravel()})
+
+
+def two_class_optimum(kernel: Matrix, balance: float, beta: float) -> Fraction:
+    """(3) where it is known, entries of M from -1 to 1. K = Diag(k): every M is optimal, and row i costs the most
+    lambda - lambda^2 k_i / beta. K = a I + b 11': all lambda are equal, and <K, M> is largest, which is
+    n (a + b min(n, 2 n eps1)) where b > 0 and, with M1 = 0, n a where b < 0."""
+    diagonal, off, n = [Fraction(k) for k in np.diagonal(kernel).tolist()], Fraction(float(kernel[0, 1])), len(kernel)
+    if off:
+        sums = min(Fraction(n), 2 * n * Fraction(balance)) if off > 0 else Fraction(0)
+        diagonal = [diagonal[0] - off + off * sums] * n
+    lam = [min(Fraction(1), Fraction(beta) / (2 * k)) if k else Fraction(1) for k in diagonal]
+    return sum((each - each**2 * k / Fraction(beta) for each, k in zip(lam, diagonal)), Fraction(0))
+
+
+def plant_two_classes(kernel: Matrix, balance: float, beta: float) -> Instance:
+    """A kernel of which `two_class_optimum` knows the optimum of (3)."""
+    problem = PermutationInvariantMargin(by_kernel(kernel, [1] * len(kernel), 2, (balance, 1.0), beta))
+    return Instance(problem, float(two_class_optimum(kernel, balance, beta)))
 
 
 def plant_transitions(lengths: Sequence[int], n_labels: int, balances: tuple[float, float], beta: float) -> Instance:

@@ -218,6 +218,15 @@ class UnsupervisedMargin:
         return frozen(self.rounded_gram.value)
 
     @cached_property
+    def root(self) -> Matrix:
+        """X (p1, d) with K = X X': the features, or, where there are more of them than rows, a square root of K."""
+        if self.features is not None and self.features.shape[1] <= self.n_rows:
+            return self.features
+        values, vectors = np.linalg.eigh(self.gram)
+        kept = values > 0
+        return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))
+
+    @cached_property
     def trivial_value(self) -> float:
         """p1 (1 - 1/kappa) + ((1 - 1/kappa) tr K + (1 - 1/kappa^2) p2) / (2 beta): the sizes of the terms of omega for
         labels drawn at random, row by row."""

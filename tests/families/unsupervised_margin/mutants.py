@@ -12,7 +12,7 @@ import numpy as np
 
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
-from convexstruct.families.unsupervised_margin import MarginLabelling, UnsupervisedMargin
+from convexstruct.families.unsupervised_margin import MarginLabelling, PermutationInvariantMargin, UnsupervisedMargin
 from convexstruct.tolerances import HIGH
 from tests.mutants import ABOVE, TOO_GOOD, Mutant, honest
 
@@ -85,6 +85,32 @@ def claims_optimal(problem: MarginLabelling) -> Any:
     return replace(found, point=point, dual_point={}, certificate=claimed, status=Status.OPTIMAL)
 
 
+def of_points(problem: PermutationInvariantMargin, **changed: Any) -> Any:
+    """The answer for other data."""
+    return honest(PermutationInvariantMargin(replace(problem.problem, **changed))).point
+
+
+def no_balance(problem: PermutationInvariantMargin) -> Any:
+    return of_points(problem, label_balance=1.0)
+
+
+def apart(problem: PermutationInvariantMargin) -> Any:
+    """Inner products of other rows with the other sign."""
+    gram = problem.problem.gram
+    return of_points(problem, features=None, kernel=2.0 * np.diag(np.diagonal(gram)) - gram)
+
+
+def whole_beta(problem: PermutationInvariantMargin) -> Any:
+    """beta in place of its half in (3)."""
+    return of_points(problem, beta=2.0 * problem.problem.beta)
+
+
+def one_half(problem: PermutationInvariantMargin) -> Any:
+    """lambda = 1/2 in place of the maximum: the multiclass SDP of two labels."""
+    n = problem.problem.n_rows
+    return {**honest(problem.problem).point, "x": np.full(n, 0.5), "z": np.zeros(2 * n)}
+
+
 MUTANTS: tuple[Mutant, ...] = (
     Mutant("one_way", "(11) at the current rows alone", one_way, "planted-chains", "M and N not tied (11)"),
     Mutant("no_row_sums", "C e = e and D e = e left out", no_row_sums, "centred-points", "M not semidefinite"),
@@ -99,4 +125,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("taken_blindly", "moves that raise the loss", taken_blindly, "labelling-groups", ABOVE),
     Mutant("claims_optimal", "OPTIMAL without proof", claims_optimal, "labelling-groups", TOO_GOOD),
     Mutant("wrong_sign", "the kernel's sign", wrong_sign, "two-clusters", ABOVE),
+    Mutant("no_balance", "M e of (3) left out", no_balance, "two-class-alike", "rows of M out of balance"),
+    Mutant("apart", "the kernel's sign", apart, "two-class-centred", ABOVE),
+    Mutant("whole_beta", "beta in place of its half", whole_beta, "two-class-clusters", ABOVE),
+    Mutant("one_half", "no maximum over lambda", one_half, "two-class-similar", ABOVE),
 )

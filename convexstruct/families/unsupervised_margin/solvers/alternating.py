@@ -37,7 +37,10 @@ import numpy as np
 from convexstruct import deadline
 from convexstruct.arrays import Matrix, Point, Tensor, Vector
 from convexstruct.core.certificates import relative_gap
-from convexstruct.families.unsupervised_margin.permutation_invariant import PermutationInvariantMargin
+from convexstruct.families.unsupervised_margin.permutation_invariant import (
+    PermutationInvariantMargin,
+    check_two_classes,
+)
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.tolerances import LOW, Profile, profile
 from convexstruct.validation.arguments import sentence, whole
@@ -83,7 +86,7 @@ def alternate(
     max_rounds : rounds of both halves, at most.
     """
     gap, limit = profile(tol).gap, whole("max_rounds", max_rounds, least=1)
-    _two_classes(problem)
+    check_two_classes(problem)
     n = problem.n_rows
     lam = np.full(n, 0.5) if multipliers is None else _read_multipliers(problem, multipliers)
     m = problem.trivial()[0]["M"]
@@ -100,13 +103,6 @@ def alternate(
         if settled:
             break
     return Alternated(m, lam, np.array(loss), settled)
-
-
-def _two_classes(problem: UnsupervisedMargin) -> None:
-    if problem.n_labels != 2 or problem.n_pairs:
-        raise sentence(
-            f"problem has {problem.n_labels} labels and {problem.n_pairs} pairs, wanted 2 labels and no pairs"
-        )
 
 
 def _read_multipliers(problem: UnsupervisedMargin, given: Any) -> Vector:
