@@ -264,14 +264,15 @@ def _engine(problem: Any, solver: str, level: str, limit: float) -> dict[str, An
 
 
 def formulations(family: str) -> list[Any]:
-    """The entries that the family's systems name and that take a problem alone: those of polynomial size first."""
+    """The entries that the family's systems name and that take a problem alone: those of polynomial size first, those
+    that generate constraints after these, those written out last."""
     import convexstruct.models as models
     from convexstruct.core.registry import families
 
     names = dict.fromkeys(name for system in families()[family].systems for name in system.formulation)
     entries = [models.FORMULATIONS[f"{family}.{name}"] for name in names]
     alone = [entry for entry in entries if set(list(inspect.signature(entry.builder).parameters)[1:]) <= {"limit"}]
-    return sorted(alone, key=lambda entry: entry.enumerated)
+    return sorted(alone, key=lambda entry: (entry.enumerated, entry.name.endswith("cuts")))
 
 
 def _clarabel(problem: Any, solver: str, level: str, limit: float) -> dict[str, Any]:
