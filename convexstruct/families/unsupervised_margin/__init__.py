@@ -6,6 +6,7 @@ from convexstruct.core.registry import Family, System, register
 from convexstruct.families.unsupervised_margin.labelling import MarginLabelling
 from convexstruct.families.unsupervised_margin.permutation_invariant import PermutationInvariantMargin
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
+from convexstruct.families.unsupervised_margin.solvers.alternating import Alternation
 from convexstruct.families.unsupervised_margin.solvers.free_entries import count_entries
 from convexstruct.families.unsupervised_margin.solvers.interior_point import InteriorPoint
 from convexstruct.families.unsupervised_margin.solvers.low_rank import LowRank
@@ -15,6 +16,7 @@ from convexstruct.tolerances import MID, Profile
 
 __all__ = [
     "FAMILY",
+    "Alternation",
     "InteriorPoint",
     "LowRank",
     "MarginLabelling",
@@ -48,7 +50,7 @@ FAMILY = register(
         __name__,
         title="Unsupervised max-margin Markov networks by semidefinite programming",
         problems=(MarginLabelling, PermutationInvariantMargin, UnsupervisedMargin),
-        solvers=(InteriorPoint, LowRank, ReducedADMM, Relabelling),
+        solvers=(Alternation, InteriorPoint, LowRank, ReducedADMM, Relabelling),
         best=best,
         systems=(
             System(
@@ -77,9 +79,9 @@ FAMILY = register(
             System(
                 name="unsupervised two-class support vector machine",
                 paper=PAPER_3,
-                equations="(3)",
+                equations="(3); section 5, Proposition 1: the alternation over M and lambda",
                 formulation=("two_class", "keep_or_flip"),
-                solvers=("InteriorPoint",),
+                solvers=("Alternation", "InteriorPoint"),
             ),
         ),
     )

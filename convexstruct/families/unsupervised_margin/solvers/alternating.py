@@ -25,11 +25,18 @@ one with (M + 1)/2 - 11'/2 semidefinite; one with rows within the balance; and o
 steps.
 
 In the code M stands for (M + 1) / 2 as everywhere in this family, and beta is twice the beta above.
+
+**`Alternation`** is a solver of (3), as `PermutationInvariantMargin` has it: the losses are upper bounds on its
+optimum, and a lambda, with the multipliers of the semidefinite half, proves a lower one. It ends with the status
+STATIONARY where the halves' own bounds prove that neither of them lowers the loss any further.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,13 +44,16 @@ import numpy as np
 from convexstruct import deadline
 from convexstruct.arrays import Matrix, Point, Tensor, Vector
 from convexstruct.core.certificates import relative_gap
+from convexstruct.core.iterate import Iterate
+from convexstruct.core.options import at_least, positive, read_options, seed
+from convexstruct.core.solution import Solution
 from convexstruct.families.unsupervised_margin.permutation_invariant import (
     PermutationInvariantMargin,
     check_two_classes,
 )
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
-from convexstruct.tolerances import LOW, Profile, profile
-from convexstruct.validation.arguments import sentence, whole
+from convexstruct.tolerances import LOW, MID, Profile, profile
+from convexstruct.validation.arguments import number, sentence, whole
 from convexstruct.validation.arrays import real
 
 #: ADMM: weight of the distance between the copies, in units of the largest cost; over-relaxation (from 1.5 to 1.8 is
@@ -54,11 +64,13 @@ SWEEPS, ROUNDS = 5, 500
 
 
 class Half(NamedTuple):
-    """Result of one half: the minimiser found, the objective there, and a lower bound on the minimum of that half."""
+    """Result of one half: the minimiser found, the objective there, and a lower bound on the minimum of that half.
+    witness : of the semidefinite half, a dual point of (3) at its lambda."""
 
     found: Any
     value: float
     lower: float
+    witness: Point = MappingProxyType({})
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,22 +99,105 @@ def alternate(
     """
     gap, limit = profile(tol).gap, whole("max_rounds", max_rounds, least=1)
     check_two_classes(problem)
-    n = problem.n_rows
-    lam = np.full(n, 0.5) if multipliers is None else _read_multipliers(problem, multipliers)
+    lam = np.full(problem.n_rows, 0.5) if multipliers is None else _read_multipliers(problem, multipliers)
+    loss = [_value(problem, problem.trivial()[0]["M"], lam)]
+    for each in itertools.islice(rounds(problem, lam, gap), limit):
+        loss += [value for value in each.values if value < loss[-1]]
+    return Alternated(each.M, each.lam, np.array(loss), each.settled)
+
+
+class Round(NamedTuple):
+    """A round of both halves. M, lam : after it. values : the loss after each half. left : by how much the halves' own
+    lower bounds lie below the losses that they began with, at most, as a share of the loss. witness : a dual point of
+    `PermutationInvariantMargin` at this lambda. settled : whether the round lowered the loss by no more than ``gap``
+    times its size."""
+
+    M: Matrix
+    lam: Vector
+    values: tuple[float, float]
+    left: float
+    witness: Point
+    settled: bool
+
+
+def rounds(problem: UnsupervisedMargin, lam: Vector, gap: float) -> Iterator[Round]:
+    """The rounds from a lambda and the trivial M, until one settles. What a half finds is kept if the loss falls."""
     m = problem.trivial()[0]["M"]
-    loss, settled = [_value(problem, m, lam)], False
-    for _ in range(limit):
-        before = loss[-1]
+    value, settled = _value(problem, m, lam), False
+    while not settled:
+        before = value
         matrix = semidefinite_half(problem, lam, gap, m)
-        if matrix.value < loss[-1]:
-            m, loss = matrix.found, [*loss, matrix.value]
+        if matrix.value < value:
+            m, value = matrix.found, matrix.value
+        between = value
         quadratic = quadratic_half(problem, m, gap, lam)
-        if quadratic.value < loss[-1]:
-            lam, loss = quadratic.found, [*loss, quadratic.value]
-        settled = before - loss[-1] <= gap * abs(before)
-        if settled:
-            break
-    return Alternated(m, lam, np.array(loss), settled)
+        if quadratic.value < value:
+            lam, value = quadratic.found, quadratic.value
+        left = max(before - matrix.lower, between - quadratic.lower) / max(abs(before), np.finfo(float).tiny)
+        settled = before - value <= gap * abs(before)
+        yield Round(m, lam, (between, value), left, matrix.witness, settled)
+
+
+@dataclass(frozen=True)
+class Alternation:
+    """The alternation as a solver of (3), which it need not solve. restarts : number of starts; the first is ``first``
+    everywhere, from above 0 to 1, the others are uniform draws from 0 to 1. seed : of the draws. gap : relative gap of
+    each half, and the relative decrease of the loss in a round above which another round follows."""
+
+    restarts: int = 1
+    first: float = 0.5
+    seed: int = 0
+    gap: float = MID.gap
+
+    def __post_init__(self) -> None:
+        first = lambda name, value: number(name, value, above=0, most=1)  # noqa: E731
+        read_options(self, restarts=at_least(1), first=first, seed=seed, gap=positive)
+
+    def iterate(self, problem: PermutationInvariantMargin, start: Solution | None = None) -> Iterator[Iterate]:
+        """Yield M and lambda after each round, with the lower bound of (3) that this lambda proves; ``start`` gives the
+        first lambda. The losses of one start never rise.
+
+        Raises
+        ------
+        ValueError
+            If the problem has pairs or other than two labels, or lambda is fixed.
+        """
+        data = problem.problem
+        check_two_classes(data)
+        if problem.fixed is not None:
+            raise sentence("problem has a fixed lambda, wanted one that is free: the alternation changes it")
+        rng, best, bound, calls = np.random.default_rng(self.seed), None, -np.inf, 0
+        for k in range(self.restarts):
+            lam = np.full(data.n_rows, self.first) if k == 0 else rng.random(data.n_rows)
+            if k == 0 and start is not None:
+                lam = np.clip(start.point["x"], 0.0, 1.0)
+            for each in rounds(data, lam, self.gap):
+                calls += 2
+                witness = _scaled(problem, each.witness)
+                if (proved := problem.dual(witness).lower) > bound:
+                    bound, kept = proved, witness
+                point = {"M": each.M, "N": np.zeros((0, 0)), "x": each.lam, "z": np.zeros(2 * data.n_rows)}
+                here = Iterate(point, kept, each.values[1], bound, calls)
+                yield here
+            if best is None or here.primal < best[0].primal:
+                best = here, each.left
+        assert best is not None
+        found, left = best
+        said = (
+            f"neither M nor lambda alone lowers the loss by more than {max(left, 0.0):.1e} of it, as the bounds of "
+            "both halves prove; it need not be a local minimum; the lower bound is that of (3) at the best lambda met"
+        )
+        flat = left <= 2.0 * self.gap  # a half ends within ``gap`` of its minimum, and gains no more than ``gap``
+        yield replace(found, dual_point=kept, lower_bound=bound, done=True, message=said, stationary=flat)
+
+
+def _scaled(problem: PermutationInvariantMargin, witness: Point) -> Point:
+    """The witness with lambda times t and its multipliers times t^2, so that the bound, which is e'lambda t less a
+    multiple of t^2, is largest; t is at most 1."""
+    gain = float(witness["x"].sum())
+    bend = gain - float(problem.dual(witness))
+    t = 1.0 if bend <= 0.0 else min(1.0, gain / (2.0 * bend))
+    return {"x": t * witness["x"], "u": t * t * witness["u"], "y": t * t * witness["y"]}
 
 
 def _read_multipliers(problem: UnsupervisedMargin, given: Any) -> Vector:
@@ -174,17 +269,18 @@ def semidefinite_half(problem: UnsupervisedMargin, lam: Vector, gap: float, star
             state += RELAXATION * (mean - z)
         m = problem.repair({"M": z[0], "N": np.zeros((0, 0))})["M"]
         value = _value(problem, m, lam)
-        witness = _witness(problem, lam, penalty * short, 2.0 * problem.beta * penalty * (state - z))
-        lower = max(lower, at.dual(witness).lower)
+        multipliers = 2.0 * problem.beta * penalty * (state - z)
+        lower = max(lower, at.dual(_witness(problem, lam, penalty * short, multipliers)).lower)
         if value < best.value:
             best = Half(m, value, lower)
         if relative_gap(best.value, lower) <= gap:
             break
-    return Half(best.found, best.value, lower)
+    return Half(best.found, best.value, lower, _witness(problem, lam, lam, multipliers))
 
 
 def _witness(problem: UnsupervisedMargin, lam: Vector, y: Vector, multipliers: Tensor) -> Point:
-    """The dual point of `PermutationInvariantMargin`; multipliers (3, n, n) of the copies, in the units of 2 beta."""
+    """The dual point of `PermutationInvariantMargin`; y (n,) of the losses, multipliers (3, n, n) of the copies, in the
+    units of 2 beta. With y = lambda it is one of (3)."""
     cone, rows, _ = multipliers
     u = rows.mean(axis=1)
     once = np.outer(lam, y)

@@ -5,8 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from convexstruct.core.certificates import certify
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
 from convexstruct.families.unsupervised_margin import UnsupervisedMargin
+from convexstruct.families.unsupervised_margin.permutation_invariant import PermutationInvariantMargin
+from convexstruct.families.unsupervised_margin.solvers import alternating
 from convexstruct.families.unsupervised_margin.solvers.alternating import (
+    Alternation,
     alternate,
     quadratic_half,
     semidefinite_half,
@@ -111,7 +117,34 @@ def test_both_halves_rest_along_a_path_on_which_the_loss_falls_so_they_end_at_no
             assert half.lower == pytest.approx(1.5 * l, rel=MID.gap)
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_as_a_solver_it_is_stationary_between_the_bounds_of_3(seed: int) -> None:
+    problem = PermutationInvariantMargin(points(seed, 6, beta=(0.5, 4.0)[seed]))
+    found = solve(problem, Alternation(restarts=2))
+    assert found.status is Status.STATIONARY
+    assert found.certificate == certify(problem, found.point, found.dual_point)
+    known = two_class(problem.problem).reference()
+    assert 0.0 < found.lower_bound <= known.upper_bound
+    assert found.primal >= known.lower_bound
+    assert (np.diff([iterate.primal for iterate in Alternation().iterate(problem)]) <= 0).all()
+    lam, m = found.point["x"], found.point["M"]
+    for half in (semidefinite_half(problem.problem, lam, LOW.gap, m), quadratic_half(problem.problem, m, LOW.gap, lam)):
+        assert half.value >= found.primal * (1 - LOW.gap)
+
+
+def test_halves_that_are_hardly_solved_are_not_called_stationary() -> None:
+    """What their bounds leave open is above what the options ask for."""
+    problem = PermutationInvariantMargin(points(1, 8))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(alternating, "BRACKETS", 1)
+        patch.setattr(alternating, "STEPS", 2)
+        found = solve(problem, Alternation())
+    assert found.status is Status.STALLED
+
+
 def test_bad_input_is_one_sentence() -> None:
+    with pytest.raises(ValueError, match="problem has a fixed lambda, wanted one that is free"):
+        solve(PermutationInvariantMargin(points(0), np.ones(6)), Alternation())
     chain = UnsupervisedMargin.read([[0, 1, 1]], 2, beta=1.0, label_balance=0.3)
     with pytest.raises(ValueError, match="problem has 2 labels and 2 pairs, wanted 2 labels and no pairs"):
         alternate(chain)
