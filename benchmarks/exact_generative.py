@@ -323,6 +323,7 @@ def general(rng: RANDOM, ordinary: bool) -> Instance | None:
         return None
     try:
         problem = replace(base.problem, **pieces(rng, base.problem, ordinary))
+        _ = problem.capped and problem.inside
     except ValueError:  # the limits contradict each other, or leave too little room
         return None
     if problem.general is None:

@@ -67,7 +67,7 @@ PASSES: dict[str, tuple[Callable[[], Any], int]] = {
     "forest, sums": (of_forest(forest.sum_product), 2 * N - 2),
     "forest, sample": (of_forest(forest.sample, np.random.default_rng(0)), 2 * N - 2),
     "junction tree, best": (of_tree(trees.best), 2 * N - 2),
-    "junction tree, sums": (of_tree(trees.sum_product), 4 * N - 5),
+    "junction tree, sums": (of_tree(trees.sum_product), 3 * N - 4),
     "moments restored": (restored, 40),
 }
 

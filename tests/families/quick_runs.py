@@ -87,6 +87,8 @@ def parts(maker: Any, *arguments: Any) -> Any:
 
 #: The reader of proteins of the tables of paper 3.
 READER = "convexstruct.families.unsupervised_margin.experiments.draws._proteins"
+#: The reader of scenes, which both experiments divide in the same way.
+SCENE = "convexstruct.datasets.real.scene.scene"
 #: What is replaced in an experiment's module, or by its whole name: readers of data, and sizes.
 SMALL: dict[str, dict[str, Any]] = {
     "connect4": {"connect4": lambda: positions(400, 1), "N_TRAIN": 300},
@@ -104,8 +106,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "ocr": {"ocr_letters": lambda: words(100, 8, blurred=0.1), "QUICK_WORDS": 30},
     "online-learners": {"ocr_letters": lambda: words(60, 8, blurred=0.1)},
     "cutting-planes": {"QUICK_EXAMPLES": 4, "QUICK_EPS": (1.0, 0.1), "QUICK_SIZES": (2, 4)},
-    "scene": {"scene": parts(scenes, 60, 7), "QUICK_IMAGES": 40},
-    "scene-spen": {"scene": parts(scenes, 150, 7), "QUICK_ITERATIONS": 10, "TIMED": 1},
+    "scene": {SCENE: parts(scenes, 60, 7), "QUICK_IMAGES": 40},
+    "scene-spen": {SCENE: parts(scenes, 150, 7), "QUICK_ITERATIONS": 10, "TIMED": 1},
     "snakes": {"snakes": parts(snakes, 10, 9, 2, 4)},
     "table2": {READER: long_proteins},
     "table3": {READER: long_proteins},

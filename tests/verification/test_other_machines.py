@@ -96,8 +96,9 @@ def test_a_reference_does_not_depend_on_the_machine(case: Case, monkeypatch: pyt
     for machine in range(MACHINES if case.family != FACTORED else 2 * MACHINES):
         signs = machine < MACHINES
         monkeypatch.setattr(Gram, "factor", lambda gram, signs=signs: turned(plain(gram), signs, rng))
-        problem: Problem = disturbed(case.build(), rng)
-        found = formulate(case, Instance(problem)).solve(case.formulation_solver, tol=case.accuracy)
+        made = case.make(0)
+        problem: Problem = disturbed(made.problem, rng)
+        found = formulate(case, Instance(problem, point=made.point)).solve(case.formulation_solver, tol=case.accuracy)
         # The certificate is the judge: the solver may call a point inaccurate that is within the case's accuracy.
         said = found.message
         unit = 1.0 if case.unit is None else float(case.unit(problem))  # the formulation's objective, in the problem's
