@@ -166,7 +166,15 @@ class Alternation:
         check_two_classes(data)
         if problem.fixed is not None:
             raise sentence("problem has a fixed lambda, wanted one that is free: the alternation changes it")
-        rng, best, bound, calls = np.random.default_rng(self.seed), None, -np.inf, 0
+        point, kept = problem.trivial()
+        bound = problem.dual(kept).lower
+        with np.errstate(over="ignore"):
+            size = float(np.abs(4.0 * data.gram / data.beta).sum())
+        if not np.isfinite(size):
+            said = "K / beta overflows, so that no half can be solved: scale the features down, or raise beta"
+            yield Iterate(point, kept, problem.primal(point).upper, bound, 0, done=True, message=said)
+            return
+        rng, best, calls = np.random.default_rng(self.seed), None, 0
         for k in range(self.restarts):
             lam = np.full(data.n_rows, self.first) if k == 0 else rng.random(data.n_rows)
             if k == 0 and start is not None:

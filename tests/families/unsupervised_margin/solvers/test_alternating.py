@@ -142,6 +142,16 @@ def test_halves_that_are_hardly_solved_are_not_called_stationary() -> None:
     assert found.status is Status.STALLED
 
 
+@pytest.mark.parametrize(("size", "beta"), [(1e154, 1.0), (1e150, 1e-10), (1e200, 1e300)])
+def test_features_whose_kernel_overflows_end_with_a_reason(size: float, beta: float) -> None:
+    x = size * np.random.default_rng(0).normal(size=(6, 2))
+    problem = PermutationInvariantMargin(UnsupervisedMargin.multiclass(x, 2, beta, 0.3))
+    found = solve(problem, Alternation())
+    assert not found.status.solved
+    assert "K / beta overflows" in found.message
+    assert found.lower_bound <= found.primal
+
+
 def test_bad_input_is_one_sentence() -> None:
     with pytest.raises(ValueError, match="problem has a fixed lambda, wanted one that is free"):
         solve(PermutationInvariantMargin(points(0), np.ones(6)), Alternation())
