@@ -7,45 +7,45 @@
     cs.verify()                                # every built-in case, reference against fast path
     cs.verify(my_solver, on="generative_margin")  # anyone's solver against the stored optima
 
-`cs.models` (the formulations) needs CVXPY and `cs.estimators` (scikit-learn's interface) needs scikit-learn; both are
-imported when they are first used, and everything else does without.
+Every name is imported when it is first used. `cs.models` (the formulations) needs CVXPY and `cs.estimators`
+(scikit-learn's interface) needs scikit-learn; everything else does without.
 """
 
 from __future__ import annotations
 
 import importlib
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from convexstruct import datasets, families
-from convexstruct.core.certificates import Certificate, certify
-from convexstruct.core.driver import solve
-from convexstruct.core.solution import Solution, Status
-from convexstruct.core.trace import Trace
-from convexstruct.entities import EntityReport, entities_of, entity_f1, entity_report
-from convexstruct.families.energy_network import ConvexEnergyNetwork, EnergyInference, UnrolledEnergyNetwork
-from convexstruct.families.gaussian_process import GaussianProcessSequences
-from convexstruct.families.generative_margin import GenerativeMargin
-from convexstruct.families.log_linear import (
-    ApproximateField,
-    ConditionalRandomField,
-    HiddenField,
-    HiddenMarkov,
-    MarkovRandomField,
-    PseudoLikelihood,
-)
-from convexstruct.families.projection import BoxProjection, MarginalProjection
-from convexstruct.families.regularized_risk import RegularizedRisk
-from convexstruct.families.structured_svm import StructuredSVM
-from convexstruct.families.unsupervised_margin import MarginLabelling, PermutationInvariantMargin, UnsupervisedMargin
-from convexstruct.features.graphs.factors import factors_of_features, read_factors, tabular_factors
-from convexstruct.graphs import image_graph
-from convexstruct.inference.best_labelling import Labelling, best_labelling
-from convexstruct.tolerances import HIGH, LOW, MID, Profile
-from convexstruct.validation.arguments import no_attribute
-
 if TYPE_CHECKING:
-    from convexstruct import estimators, experiments, models, plots, solvers, verification
+    from convexstruct import datasets, estimators, experiments, models, plots, solvers, verification
+    from convexstruct.core.certificates import Certificate, certify
+    from convexstruct.core.driver import solve
+    from convexstruct.core.solution import Solution, Status
+    from convexstruct.core.trace import Trace
+    from convexstruct.entities import EntityReport, entities_of, entity_f1, entity_report
+    from convexstruct.families.energy_network import ConvexEnergyNetwork, EnergyInference, UnrolledEnergyNetwork
+    from convexstruct.families.gaussian_process import GaussianProcessSequences
+    from convexstruct.families.generative_margin import GenerativeMargin
+    from convexstruct.families.log_linear import (
+        ApproximateField,
+        ConditionalRandomField,
+        HiddenField,
+        HiddenMarkov,
+        MarkovRandomField,
+        PseudoLikelihood,
+    )
+    from convexstruct.families.projection import BoxProjection, MarginalProjection
+    from convexstruct.families.regularized_risk import RegularizedRisk
+    from convexstruct.families.structured_svm import StructuredSVM
+    from convexstruct.families.unsupervised_margin import (
+        MarginLabelling,
+        PermutationInvariantMargin,
+        UnsupervisedMargin,
+    )
+    from convexstruct.features.graphs.factors import factors_of_features, read_factors, tabular_factors
+    from convexstruct.graphs import image_graph
+    from convexstruct.inference.best_labelling import Labelling, best_labelling
+    from convexstruct.tolerances import HIGH, LOW, MID, Profile
     from convexstruct.verification import check, verify
 
 __all__ = [
@@ -98,18 +98,47 @@ __all__ = [
     "verify",
 ]
 
-families.discover()
-
-#: Imported at first use, because they import CVXPY, scikit-learn, matplotlib or much else.
-_LATER = ("estimators", "experiments", "models", "plots", "solvers", "verification")
+#: Where each public name is, below this package. Each is imported when it is first used, with what it needs and no
+#: more: a family's problem without the other families, CVXPY, scikit-learn or matplotlib.
+_HOMES = {
+    "core.certificates": ("Certificate", "certify"),
+    "core.driver": ("solve",),
+    "core.solution": ("Solution", "Status"),
+    "core.trace": ("Trace",),
+    "entities": ("EntityReport", "entities_of", "entity_f1", "entity_report"),
+    "families.energy_network": ("ConvexEnergyNetwork", "EnergyInference", "UnrolledEnergyNetwork"),
+    "families.gaussian_process": ("GaussianProcessSequences",),
+    "families.generative_margin": ("GenerativeMargin",),
+    "families.log_linear": (
+        "ApproximateField",
+        "ConditionalRandomField",
+        "HiddenField",
+        "HiddenMarkov",
+        "MarkovRandomField",
+        "PseudoLikelihood",
+    ),
+    "families.projection": ("BoxProjection", "MarginalProjection"),
+    "families.regularized_risk": ("RegularizedRisk",),
+    "families.structured_svm": ("StructuredSVM",),
+    "families.unsupervised_margin": ("MarginLabelling", "PermutationInvariantMargin", "UnsupervisedMargin"),
+    "features.graphs.factors": ("factors_of_features", "read_factors", "tabular_factors"),
+    "graphs": ("image_graph",),
+    "inference.best_labelling": ("Labelling", "best_labelling"),
+    "tolerances": ("HIGH", "LOW", "MID", "Profile"),
+    "verification": ("check", "verify"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_MODULES = ("datasets", "estimators", "experiments", "models", "plots", "solvers", "verification")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        module: ModuleType = importlib.import_module(f"convexstruct.{name}")
-        return module
-    if name in ("check", "verify"):
-        return getattr(importlib.import_module("convexstruct.verification"), name)
+    if name in _MODULES:
+        return importlib.import_module(f"convexstruct.{name}")
+    if name in _HOME_OF:
+        return getattr(importlib.import_module(f"convexstruct.{_HOME_OF[name]}"), name)
+
+    from convexstruct.validation.arguments import no_attribute  # here, because it imports NumPy
+
     no_attribute(__name__, __all__, name)
 
 

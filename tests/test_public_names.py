@@ -16,6 +16,15 @@ def test_every_public_name_is_there() -> None:
     assert sorted(cs.__all__) == sorted(dir(cs))
 
 
+def test_a_name_is_imported_when_it_is_used_with_its_own_family_alone() -> None:
+    loaded = "families = {m.split('.')[2] for m in sys.modules if m.startswith('convexstruct.families.')}\n"
+    code = "import sys, convexstruct as cs\n" + loaded + "assert not families and 'numpy' not in sys.modules\n"
+    code += "cs.RegularizedRisk\n" + loaded + "assert families == {'regularized_risk'}, families\n"
+    code += "assert len(cs.solvers.__all__) > 40\n" + loaded + "assert len(families) == 8, families"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     ("of", "name", "near"),
     [

@@ -4,8 +4,9 @@ A family's folder ends its ``__init__`` with
 
     FAMILY = register(Family(__name__, title=..., problems=(...), solvers=(...), best=..., systems=(...)))
 
-and no other file lists it. Its cases (``cases.py``), stored optima (``optima.json``) and experiments (``experiments/``)
-are found in its folder, and imported when they are first used.
+and no other file lists it. It does so when it is first imported, as the class of any of its problems has been;
+`families`, and what stands on it, imports them all. Its cases (``cases.py``), stored optima (``optima.json``) and
+experiments (``experiments/``) are found in its folder, and imported when they are first used.
 """
 
 from __future__ import annotations
@@ -198,7 +199,8 @@ def one_family(builder: Builder) -> Builder:
 
 
 def families() -> Mapping[str, Family]:
-    """Every registered family, by name, in alphabetical order."""
+    """Every family, by name, in alphabetical order: those of ``convexstruct.families``, and who else registered."""
+    importlib.import_module("convexstruct.families").discover()
     return {name: _FAMILIES[name] for name in sorted(_FAMILIES)}
 
 

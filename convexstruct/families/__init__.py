@@ -6,11 +6,13 @@ its inside. Each declares itself to `convexstruct.core.registry`; `discover` imp
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 
 
+@functools.cache
 def discover() -> None:
-    """Import every family's folder, so that it registers itself."""
+    """Import every family's folder, so that it registers itself; once."""
     for entry in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{entry.name}")

@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
+import scipy
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from scipy.optimize import linprog
 
 from convexstruct import deadline
 from convexstruct.arrays import Labels, Vector
@@ -238,7 +238,9 @@ def _relaxed(structure: _Structure) -> Labelling:
     messages, marginals = np.zeros(rows), np.where(structure.node_allowed, structure.node.value, -np.inf)
     if left > 0:
         options = {"time_limit": left}
-        solved = linprog(-objective / size, None, None, equations, right, bounds, method="highs", options=options)
+        solved = scipy.optimize.linprog(
+            -objective / size, None, None, equations, right, bounds, method="highs", options=options
+        )
         if solved.status == 2:
             raise ValueError(FORBIDDEN)
         if solved.status == 0:

@@ -12,6 +12,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
+import scipy
 from scipy.optimize import linprog
 
 from convexstruct import deadline
@@ -106,7 +107,7 @@ def test_a_linear_program_that_only_warns_gets_a_share_of_the_time(monkeypatch: 
         given.append(more["options"]["time_limit"])
         return linprog(*arguments, **more)
 
-    monkeypatch.setattr(existence, "linprog", noted)
+    monkeypatch.setattr(scipy.optimize, "linprog", noted)
     problem = field()
     with deadline.within(60.0):
         problem.runaway()

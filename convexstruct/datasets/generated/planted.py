@@ -8,7 +8,7 @@ one label raises the score. All examples are drawn at once, level by level or no
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import logsumexp
+import scipy
 
 from convexstruct.arrays import Index, Labels, Matrix
 
@@ -24,7 +24,7 @@ def draw_forest(parent: Index, scores: Matrix, table: Matrix, noise: float, rng:
     levels = _levels(parent)
     for nodes in reversed(levels[1:]):
         pairs = belief[nodes][:, None, :] + table  # (n, parent's label, label)
-        np.add.at(belief, parent[nodes], logsumexp(pairs, axis=2) if noise else pairs.max(axis=2))
+        np.add.at(belief, parent[nodes], scipy.special.logsumexp(pairs, axis=2) if noise else pairs.max(axis=2))
     belief += shake
     labels = np.zeros(len(parent), dtype=np.int64)
     labels[levels[0]] = belief[levels[0]].argmax(axis=1)

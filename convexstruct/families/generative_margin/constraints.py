@@ -24,9 +24,9 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
+import scipy
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from scipy.optimize import linprog
 
 from convexstruct import deadline
 from convexstruct.arrays import Index, Vector
@@ -168,7 +168,7 @@ class Limits:
             right = np.concatenate((*sides, *levels))
             left = sp.hstack((every @ merge, np.ones((every.shape[0], 1))), format="csr")
             box = [*((-FAR, 0.0) for _ in range(d)), (-FAR, MOST_ROOM)]
-            found = linprog(np.append(np.zeros(d), -1.0), A_ub=left, b_ub=right, bounds=box)
+            found = scipy.optimize.linprog(np.append(np.zeros(d), -1.0), A_ub=left, b_ub=right, bounds=box)
             if found.x is None:
                 break
             theta = np.asarray(found.x[:d])[self.of]

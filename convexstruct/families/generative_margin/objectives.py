@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.special import lambertw, wrightomega
+import scipy
 
 from convexstruct.arrays import Vector
 from convexstruct.brief import brief
@@ -103,7 +103,7 @@ class QuadraticPenalty:
     def least(self, u: Vector, lam: Vector) -> Vector:
         free = np.asarray(self.centre) + u / np.asarray(self.weight)
         z = np.log(lam / np.asarray(self.weight)) + free
-        y = np.real(wrightomega(z))
+        y = np.real(scipy.special.wrightomega(z))
         return np.asarray(np.where(z > 1, np.log(np.maximum(y, 1e-300)) - (z - free), free - y))
 
 
@@ -157,9 +157,9 @@ class ReverseKL:
             arg = (u / weight) * np.exp(np.minimum(1.0 - a + shift, 700.0))
         log_u = np.log(np.maximum(u / weight, 1e-300))
         far = log_u + 1.0 - a + shift  # ln arg, where arg overflows: then y + ln y = ln arg, and t = ln(u / rho) - ln y
-        root = np.real(lambertw(np.maximum(arg, -np.exp(-1.0))))
+        root = np.real(scipy.special.lambertw(np.maximum(arg, -np.exp(-1.0))))
         near = a - 1.0 - shift + np.where(np.isnan(root), -1.0, root)
-        beyond = log_u - np.log(np.real(wrightomega(np.maximum(far, 1.0))))
+        beyond = log_u - np.log(np.real(scipy.special.wrightomega(np.maximum(far, 1.0))))
         return np.asarray(np.maximum(np.where(far > 600.0, beyond, near), self.convex_from))
 
     def floor(self, layout: TableLayout) -> Floor:

@@ -24,8 +24,8 @@ from collections.abc import Hashable, Sequence
 
 import networkx as nx
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import betaln, gammaln, xlogy
 
 from convexstruct import deadline
 from convexstruct.arrays import Flags, Labels, Matrix, Tensor
@@ -168,7 +168,7 @@ class Families:
         counts = np.bincount(at * r + self._columns[node], minlength=q * r).reshape(q, r).astype(np.float64)
         total = counts.sum(axis=1)
         if self._bic:
-            likelihood = xlogy(counts, counts).sum() - xlogy(total, total).sum()
+            likelihood = scipy.special.xlogy(counts, counts).sum() - scipy.special.xlogy(total, total).sum()
             return float(likelihood - 0.5 * q * (r - 1) * np.log(len(at)))
         of_state, of_parents = self._prior / (r * q), self._prior / q
         return float(_rising(of_state, counts) - _rising(of_parents, total))
@@ -195,7 +195,7 @@ class Families:
 def _rising(a: float, counts: Tensor) -> float:
     """sum of lnG(a + N) - lnG(a) over the counts N, by the Beta function: exact where a is far above N, too."""
     used = counts[counts > 0]  # others add 0
-    return float((gammaln(used) - betaln(a, used)).sum())
+    return float((scipy.special.gammaln(used) - scipy.special.betaln(a, used)).sum())
 
 
 def _gains(parents: Flags, change: Matrix, most: int) -> Tensor:

@@ -18,8 +18,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy
 import scipy.sparse as sp
-from scipy.optimize import linprog
 
 from convexstruct import deadline
 from convexstruct.arrays import Matrix, Vector
@@ -121,7 +121,7 @@ def outside(rows: sp.csr_array, moments: Vector, slack: float) -> bool:
     cost, total = np.append(np.zeros(n), 1.0), np.append(np.ones(n), 0.0)[None]
     around = np.concatenate((moments, -moments)) + slack
     limited = ACCURACY | {"time_limit": deadline.left()}
-    found = linprog(cost, error, around, total, [1.0], (0.0, None), method="highs", options=limited)
+    found = scipy.optimize.linprog(cost, error, around, total, [1.0], (0.0, None), method="highs", options=limited)
     return found.status == 0 and bool(found.fun > 1e-7 * max(1.0, float(np.abs(moments).max(initial=0.0))))
 
 
@@ -137,4 +137,6 @@ def rising(rows: sp.csr_array | Matrix, equal: sp.csr_array | None = None) -> Ve
 
 def _solved(cost: Vector, **program: Any) -> Any:
     """What HiGHS makes of the linear program; its status is 0 if it solved it within the accuracy and the time."""
-    return linprog(cost, **program, method="highs", options=ACCURACY | {"time_limit": TIME_SHARE * deadline.left()})
+    return scipy.optimize.linprog(
+        cost, **program, method="highs", options=ACCURACY | {"time_limit": TIME_SHARE * deadline.left()}
+    )

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import expit
 
 from convexstruct import deadline
 from convexstruct.arrays import Matrix, Vector
@@ -42,11 +42,11 @@ class RestrictedBoltzmann:
 
     def hidden_given(self, v: Matrix) -> Matrix:
         """p(h = 1 | v) for each row of v (m, V); (m, H)."""
-        return np.asarray(expit(v @ self.weights + self.hidden))
+        return np.asarray(scipy.special.expit(v @ self.weights + self.hidden))
 
     def visible_given(self, h: Matrix) -> Matrix:
         """p(v = 1 | h) for each row of h (m, H); (m, V)."""
-        return np.asarray(expit(h @ self.weights.T + self.visible))
+        return np.asarray(scipy.special.expit(h @ self.weights.T + self.visible))
 
     def reconstruction(self, v: Matrix) -> Matrix:
         """p(v' = 1 | E[h | v]): the reconstruction of each row of v (m, V); (m, V)."""

@@ -14,9 +14,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
 from scipy.linalg import eigh
-from scipy.optimize import linear_sum_assignment
 
 from convexstruct.arrays import Labels, Matrix
 from convexstruct.validation.arguments import sentence, whole
@@ -77,7 +77,7 @@ def best_names(predicted: Any, true: Any, shared: bool = False) -> Named:
     counts = np.zeros((int(one.max()) + 1, int(other.max()) + 1), dtype=np.int64)
     np.add.at(counts, (one, other), 1)
     shares = (np.arange(len(counts)), counts.argmax(axis=1))
-    rows, columns = shares if shared else linear_sum_assignment(counts, maximize=True)
+    rows, columns = shares if shared else scipy.optimize.linear_sum_assignment(counts, maximize=True)
     names = np.full(len(counts), -1, dtype=np.int64)
     names[rows] = columns
     return Named(names, 1.0 - float(counts[rows, columns].sum()) / len(one))

@@ -18,8 +18,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 import scipy.sparse as sp
-from scipy.optimize import linprog
 
 from convexstruct import deadline
 from convexstruct.arrays import Labels, Matrix, Tensor, Vector
@@ -51,7 +51,9 @@ def linear_relaxation(scores: Pairwise) -> Relaxed:
     constraints = local_polytope(scores)
     right = np.concatenate((np.ones(P), np.zeros(2 * Q * S)))
     options = {"time_limit": deadline.left()}
-    solved = linprog(-objective / size, A_eq=constraints, b_eq=right, bounds=(0, None), method="highs", options=options)
+    solved = scipy.optimize.linprog(
+        -objective / size, A_eq=constraints, b_eq=right, bounds=(0, None), method="highs", options=options
+    )
     if solved.status == 1:  # the only limit is that of the time
         raise deadline.DeadlinePassed
     if solved.status != 0:

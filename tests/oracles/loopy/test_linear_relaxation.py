@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given, settings
 from scipy.optimize import linprog
 
@@ -114,14 +115,14 @@ def test_the_bound_holds_whatever_the_solver_says(monkeypatch: pytest.MonkeyPatc
             status=0, x=solved.x, fun=solved.fun + 0.1, eqlin=SimpleNamespace(marginals=solved.eqlin.marginals + noise)
         )
 
-    monkeypatch.setattr(linear_relaxation, "linprog", careless)
+    monkeypatch.setattr(scipy.optimize, "linprog", careless)
     found = linear_relaxation.linear_relaxation(scores).upper[0]
     assert found > honest
     assert found >= best
 
 
 def test_a_solver_that_gives_up_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear_relaxation, "linprog", lambda *_, **__: SimpleNamespace(status=4, message="trouble"))
+    monkeypatch.setattr(scipy.optimize, "linprog", lambda *_, **__: SimpleNamespace(status=4, message="trouble"))
     with pytest.raises(RuntimeError, match="HiGHS did not solve the relaxation: trouble"):
         linear_relaxation.linear_relaxation(pairwise([[0.0, 1.0]], [], []))
 

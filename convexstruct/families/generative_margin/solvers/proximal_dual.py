@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import wrightomega
+import scipy
 
 from convexstruct.arrays import Vector
 from convexstruct.graphs import TableLayout
@@ -40,7 +40,7 @@ def proximal_theta(mu: Vector, lam: Vector, c: Vector, centre: Vector, gamma: fl
     positive = lam > 0
     log_ratio = np.where(positive, np.log(np.where(positive, lam, 1.0)) - np.log(gamma), -np.inf)
     z = log_ratio + a
-    y = np.asarray(wrightomega(z))
+    y = np.asarray(scipy.special.wrightomega(z))
     low = z <= 1
     x = np.where(low, a - y, np.log(np.where(low, 1.0, y)) - np.where(low, 0.0, log_ratio))
     return x, y

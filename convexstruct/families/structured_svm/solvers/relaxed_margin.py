@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.optimize
+import scipy
 
 from convexstruct import deadline
 from convexstruct.arrays import Matrix, Point, Tensor, Vector

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-import scipy.optimize
+import scipy
 
 from convexstruct import deadline
 from convexstruct.arrays import Labels, Point, Vector
