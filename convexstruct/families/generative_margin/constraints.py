@@ -47,6 +47,9 @@ ENOUGH_ROOM = 1e-3
 MOST_ROOM = 1.0
 #: The linear programs look at theta from minus this to 0, in nats: e^-1000 is 0 in double precision.
 FAR = 1000.0
+#: They begin in a box of so many nats, and look farther only where it leaves no room: an interior point with entries at
+#: -1000 is a useless start, and a repair, which moves towards it, pays for them.
+NEAR = 10.0
 
 
 #: Further rows A theta <= a of which (A, a) at theta are the most violated: (m, d) and (m,).
@@ -154,6 +157,7 @@ class Limits:
         planes: list[sp.csr_array] = []
         levels: list[Vector] = []
         enough, asked = (ENOUGH_ROOM, None) if margins is None else (MOST_ROOM, margins(theta))
+        near = True
         for _ in range(ROUNDS):
             deadline.check()
             level = layout.block_logsumexp(theta)
@@ -167,8 +171,12 @@ class Limits:
             every = sp.csr_array(sp.vstack((*rows, *planes), format="csr"))
             right = np.concatenate((*sides, *levels))
             left = sp.hstack((every @ merge, np.ones((every.shape[0], 1))), format="csr")
-            box = [*((-FAR, 0.0) for _ in range(d)), (-FAR, MOST_ROOM)]
-            found = scipy.optimize.linprog(np.append(np.zeros(d), -1.0), A_ub=left, b_ub=right, bounds=box)
+            for far in (NEAR, FAR) if near else (FAR,):
+                box = [*((-far, 0.0) for _ in range(d)), (-FAR, MOST_ROOM)]
+                found = scipy.optimize.linprog(np.append(np.zeros(d), -1.0), A_ub=left, b_ub=right, bounds=box)
+                if found.x is not None and found.x[d] > ENOUGH_ROOM:
+                    break
+                near = False
             if found.x is None:
                 break
             theta = np.asarray(found.x[:d])[self.of]

@@ -238,14 +238,24 @@ class Exponential:
 
 @dataclass(frozen=True)
 class Capped:
-    """h(eps) = eps, and no slack above m: hard beyond a violation that is tolerated, and the hard margin as m falls
-    to 0. most : m, positive. Where no theta keeps the cap, solvers and certificates raise a `capped` proof."""
+    """h(eps) = eps, and no slack above m: hard beyond a violation that is tolerated. most : m, positive. Where no theta
+    keeps the cap, solvers and certificates raise a `capped` proof.
+
+    The hard margin, m = 0, is refused: the truth itself has slack 0, so that rounding lets no theta prove that it has
+    no slack. Where it is feasible it is the limit of small m, and what `Linear` gives from some eta on: a multiplier
+    of (3) that costs eta w_k at most is then as good as one without bound, and all slacks are 0.
+    """
 
     most: float
     name: ClassVar[str] = "capped"
     steepest: ClassVar[float] = math.inf
 
     def __post_init__(self) -> None:
+        if number("most", self.most) == 0:
+            raise ValueError(
+                "most is 0, the hard margin, wanted a positive number: a small cap comes near it, and linear slacks "
+                "are it from some eta on"
+            )
         object.__setattr__(self, "most", number("most", self.most, above=0))
 
     @property

@@ -229,6 +229,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "hmm-huber-floor",
         "infeasible",
     ),
+    Mutant("no_cap", "the slacks have no cap", linear_slacks, "hmm-capped", "infeasible: slacks above their cap"),
     Mutant("not_rescaled", "the loss rescales no slack", not_rescaled, "hmm-rescaled", ABOVE, "without rescaling"),
     Mutant("decodes_once", "one decoding for all losses", decodes_once, "hmm-rescaled", ABOVE),
     Mutant("no_term", "f is left out", no_term, "hmm-pulled", ABOVE, "without f"),

@@ -12,13 +12,14 @@ from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.generative_margin import capped
-from convexstruct.families.generative_margin.constraints import Contradiction, Floor, Tied
+from convexstruct.families.generative_margin.cases import capped_slacks
+from convexstruct.families.generative_margin.constraints import NEAR, Contradiction, Floor, Tied
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.slack_penalties import Barrier, Capped
-from convexstruct.models.generative_margin import n_slack, primal
+from convexstruct.models.generative_margin import entropy_dual, n_slack, primal
 from convexstruct.models.generative_margin.enumerated import MarginRows, block_sums
 from convexstruct.models.generative_margin.pieces import limits
-from convexstruct.tolerances import HIGH, ROUNDING
+from convexstruct.tolerances import HIGH, MID, ROUNDING
 from tests.reference import optimum
 
 
@@ -80,6 +81,34 @@ def test_above_it_an_inside_is_found_and_every_repair_keeps_the_cap(name: str) -
         assert np.isfinite(problem.primal(theta).upper)
 
 
+@pytest.mark.parametrize("cap", [1.25, 1.5])
+def test_a_cap_near_the_least_is_kept_from_an_inside_that_is_near(cap: float) -> None:
+    """From an `inside` with entries at -FAR every repair costs thousands of nats, and the engine stalls."""
+    plain = capped_slacks(0).problem
+    assert isinstance(plain, GenerativeMargin)
+    problem = replace(plain, h=Capped(cap))
+    assert 1.2 - HIGH.gap <= least_slack(problem) <= cap
+    assert problem.inside.min() >= -NEAR
+    found = solve(problem, tol=HIGH)
+    assert found.status is Status.OPTIMAL
+    assert found.primal == pytest.approx(optimum(entropy_dual(problem)).value, rel=2 * HIGH.gap)
+
+
+def test_the_hard_margin_is_the_limit_of_caps_and_linear_from_some_eta_on_so_a_cap_of_0_is_refused() -> None:
+    rng = np.random.default_rng(3)
+    symbols = [rng.integers(0, 2, size=n) for n in (2, 3, 3)]
+    plain = GenerativeMargin.hmm(symbols, symbols, 2, 2, eta=1.0, constraints=[Floor(-20.0)])
+    rows, theta = MarginRows(plain), cp.Variable(plain.dimension)
+    parts = [rows.a @ theta + rows.b <= 0, block_sums(plain.layout) @ cp.exp(theta) <= 1, theta >= -20]
+    hard = float(cp.Problem(cp.Minimize(-plain.c @ theta), parts).solve(solver="CLARABEL"))
+    found = [solve(replace(plain, eta=eta), tol=HIGH) for eta in (0.02, 1.0)]
+    assert found[0].primal < hard - 0.1
+    assert found[1].primal == pytest.approx(hard, rel=2 * HIGH.gap)
+    assert solve(replace(plain, h=Capped(1e-3)), tol=HIGH).primal == pytest.approx(hard, rel=MID.gap)
+    with pytest.raises(ValueError, match="most is 0, the hard margin, wanted a positive number"):
+        Capped(0)
+
+
 def test_two_labellings_of_equal_counts_contradict_every_small_cap() -> None:
     problem = GenerativeMargin.hmm(
         [[0, 0]], [[0, 1]], 2, 1, eta=1.0, h=Capped(1e-3), constraints=[Tied([[0, 1], [3, 4]])]
@@ -90,7 +119,7 @@ def test_two_labellings_of_equal_counts_contradict_every_small_cap() -> None:
 
 
 def test_a_solvers_excess_by_rounding_costs_as_much_as_it_is() -> None:
-    problem = contrary(h=Capped(2.02))
+    problem = contrary(h=Capped(2.1))
     found = primal(problem).solve("CLARABEL")
     theta = found.point["theta"]
     moved = theta + 1e-4 * (theta - problem.inside)

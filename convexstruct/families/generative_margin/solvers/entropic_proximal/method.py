@@ -253,6 +253,8 @@ class Run:
             descent.step()
             value, waited = descent.value, waited + 1
             wanted = options.inner * min(self._gap, 0.02 * abs(value.f))
+            if problem.capped:  # a slack that is many tau above its cap would make the next stage's e^(excess / tau)
+                wanted = min(wanted, options.inner * self.tau * problem.eta * float(problem.examples.weights @ value.b))
             if descent.exhausted or stage_gap(problem, value, self.space) <= wanted:
                 break
             if rough and ROUGH_DECREASE * descent.slope <= wanted:
