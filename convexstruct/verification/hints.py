@@ -30,10 +30,10 @@ MULTIPLES = (0.98, 1.02)
 LARGEST_POWER = 9.0
 
 
-def hint(problem: Problem, point: Point, reference: Reference) -> str:
-    """The mistakes that explain ``point``, as the end of a sentence; "" if none does, or if the
-    answer may be optimal: no worse than the stored upper bound."""
-    if float(problem.primal(point)) <= reference.upper_bound:
+def hint(problem: Problem, point: Point, reference: Reference, feasible: bool = True) -> str:
+    """The mistakes that explain ``point``, as the end of a sentence; "" if none does, or if the answer may be optimal:
+    ``feasible``, and no worse than the stored upper bound."""
+    if feasible and float(problem.primal(point)) <= reference.upper_bound:
         return ""
     family = family_of(problem)
     told = []

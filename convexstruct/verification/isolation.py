@@ -20,6 +20,7 @@ import os
 import secrets
 import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -55,6 +56,8 @@ guard(lambda requests: serve_file(requests, text, given[-1]), *given)
 NAMES_ROOM = 1 << 20
 #: Characters of a foreign error message that a sentence shows.
 EXCERPT_CHARACTERS = 200
+#: Characters of a line of the solver's code: two of them and the message fit into what is shown of a trouble.
+LINE_CHARACTERS = 70
 
 SolverFunction = Callable[[Any], Any]
 
@@ -108,7 +111,7 @@ class Entrant:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop()
 
@@ -240,6 +243,18 @@ def _said(error: BaseException) -> str:
     return f"{type(error).__name__}{': ' + lines[0][:EXCERPT_CHARACTERS] if lines else ''}"
 
 
+def _raised(error: BaseException) -> str:
+    """What a solver raises, and where: the last line of the solver's own file, and the last of all if that is
+    another's."""
+    frames = traceback.extract_tb(error.__traceback__)[1:]  # the first is `_call`
+    if not frames or frames[0].filename == __file__:
+        return f"raises {_said(error)}"
+    own = [frame for frame in frames if frame.filename == frames[0].filename]
+    shown = dict.fromkeys((frame.filename, frame.lineno, frame.line) for frame in (own[-1], frames[-1]))
+    at = [f"{Path(name).name}, line {line}: {(text or '')[:LINE_CHARACTERS]}" for name, line, text in shown]
+    return f"raises {_said(error)}; {'; '.join(at)}"
+
+
 def _call(function: SolverFunction, case: Case, seed: int, begun: Path | None = None, alone: bool = True) -> bytes:
     """Call the solver on a problem made for it alone, and pack what it returns.
 
@@ -263,7 +278,7 @@ def _call(function: SolverFunction, case: Case, seed: int, begun: Path | None = 
         if isinstance(error, KeyboardInterrupt) and not alone:
             raise
         arrays = {}
-        head = {"trouble": f"raises {_said(error)}"}
+        head = {"trouble": _raised(error)}
     try:
         head["changed"] = fingerprint(problem, exact=True) != before
     except Exception:

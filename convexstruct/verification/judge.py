@@ -44,7 +44,10 @@ def judge(
     )  # fmt: skip
     if certificate.infeasibility > wanted.feasibility:
         worst = max(certificate.residuals, key=lambda key: certificate.residuals[key])
-        return reached, "failed", f"is infeasible: {worst} by {certificate.residuals[worst]:.2g}", None
+        finite = all(np.isfinite(array).all() for array in point.values())
+        why = hint(problem, point, reference, feasible=False) if finite else ""
+        note = f"is infeasible: {worst} by {certificate.residuals[worst]:.2g}{why and f'; {why}'}"
+        return reached, "failed", note, None
     if not math.isfinite(certificate.primal):
         return reached, "failed", "returns a point whose objective is not finite", None
     scale = max(abs(certificate.primal), certificate.least)
@@ -68,8 +71,8 @@ def judge(
     feasible = "feasible" if certificate.infeasibility == 0 else f"feasible to {certificate.infeasibility:.1g}"
     if gap > wanted.gap:
         missed = f"{feasible}, but {gap:.1e} (relative) above the optimum, wanted {wanted.gap:.0e}"
-        why = filter(None, (in_words(certificate.primal, reference.value), hint(problem, point, reference)))
-        return reached, "failed", f"{missed}: {'; '.join(why)}", reaches
+        told = filter(None, (in_words(certificate.primal, reference.value), hint(problem, point, reference)))
+        return reached, "failed", f"{missed}: {'; '.join(told)}", reaches
     return reached, "verified", f"{feasible}, optimal to {gap:.1e} {bound}: meets {reaches or wanted.name}", reaches
 
 

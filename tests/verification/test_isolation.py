@@ -88,6 +88,19 @@ def test_trouble_is_named_in_one_sentence(solver: Callable[[Any], Any], trouble:
     assert "\n" not in got.trouble
 
 
+def test_where_a_solver_raises_is_told_by_file_and_line() -> None:
+    def indexes(problem: Box) -> Any:
+        return np.take(problem.c, 7)
+
+    own, innermost = answer(indexes).trouble.split("; ")[1:]
+    line = indexes.__code__.co_firstlineno + 1
+    assert own == f"test_isolation.py, line {line}: return np.take(problem.c, 7)"
+    assert innermost.startswith("fromnumeric.py, line ")
+    said = "; test_isolation.py, line "
+    assert answer(raising(RuntimeError("no luck"))).trouble.count(said) == 1  # one line is both
+    assert said not in answer(lambda problem: None).trouble
+
+
 def test_a_solver_that_is_only_late_is_named_too() -> None:
     def late(problem: Box) -> Any:
         time.sleep(0.3)

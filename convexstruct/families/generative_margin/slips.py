@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from convexstruct.core.slips import Slip, altered
+from convexstruct.core.slips import Slip, altered, moved
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.features.counts.hmm import HMMCounts
 
@@ -19,6 +19,8 @@ def slips(problem: GenerativeMargin) -> Iterator[Slip]:
     yield altered(
         "with eta K: are the slacks a sum over the examples, where eta is of their mean?", problem, eta=problem.eta * n
     )
+    said = "divided by the sums of its blocks it is optimal: do probabilities sum to 1, as (4) has it?"
+    yield moved(said, "theta", problem.shift)
     for name, said in (
         ("h", "with the linear h of (2)"), ("f", "without f of (28)"), ("constraints", "without the constraints (30)"),
         ("rescaled", "without rescaling by the loss"),

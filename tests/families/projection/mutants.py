@@ -162,25 +162,67 @@ def changed_input(problem: Projection) -> Any:
 
 
 MUTANTS: tuple[Mutant, ...] = (
-    Mutant("no_equality", "the equality is forgotten", no_equality, "box-planted", "infeasible: <s, a> off z"),
+    Mutant(
+        "no_equality",
+        "the equality is forgotten",
+        no_equality,
+        "box-planted",
+        "infeasible: <s, a> off z",
+        "is m only clipped",
+    ),
     Mutant(
         "clips_afterwards", "it clips after projecting", clips_afterwards, "box-planted", "infeasible: <s, a> off z"
     ),
     Mutant("scales_instead", "it normalises", scales_instead, "box-simplex", ABOVE),
-    Mutant("no_upper_bound", "the upper bound is dropped", no_upper_bound, "box-capped", "infeasible: a above"),
+    Mutant(
+        "no_upper_bound",
+        "the upper bound is dropped",
+        no_upper_bound,
+        "box-capped",
+        "infeasible: a above",
+        "without the upper",
+    ),
     Mutant("unweighted", "d is left out", unweighted, "box-planted", ABOVE, "without d"),
     Mutant("weight_not_squared", "d stands for d^2", weight_not_squared, "box-capped", ABOVE, "d in place of d^2"),
-    Mutant("positive_signs", "s is taken to be positive", positive_signs, "box-signs", "infeasible: <s, a> off z"),
+    Mutant(
+        "positive_signs",
+        "s is taken to be positive",
+        positive_signs,
+        "box-signs",
+        "infeasible: <s, a> off z",
+        "only clipped",
+    ),
     Mutant("one_kink_late", "it stops at a breakpoint", one_kink_late, "box-bias", "infeasible: <s, a> off z"),
     Mutant("rho_turned_round", "rho has the wrong sign", rho_turned_round, "box-planted", "its dual point proves only"),
-    Mutant("no_agreement", "the agreements are forgotten", no_agreement, "tables-grid", "infeasible: marginals"),
+    Mutant(
+        "no_agreement",
+        "the agreements are forgotten",
+        no_agreement,
+        "tables-grid",
+        "infeasible: marginals",
+        "by itself",
+    ),
     Mutant("no_agreement_claimed", "their cost is hidden", no_agreement_claimed, "tables-grid", TOO_GOOD),
     Mutant(
         "one_way_agreement", "agreement on one side only", one_way_agreement, "tables-margins", "infeasible: marginals"
     ),
-    Mutant("scale_of_one", "z is taken to be 1", scale_of_one, "tables-margins", "infeasible: tables that do not sum"),
+    Mutant(
+        "scale_of_one",
+        "z is taken to be 1",
+        scale_of_one,
+        "tables-margins",
+        "infeasible: tables that do not sum",
+        "is z left",
+    ),
     Mutant("scaled_afterwards", "z is multiplied in afterwards", scaled_afterwards, "tables-margins", ABOVE),
-    Mutant("transposed", "edge tables are transposed", transposed, "tables-margins", "infeasible: marginals"),
+    Mutant(
+        "transposed",
+        "edge tables are transposed",
+        transposed,
+        "tables-margins",
+        "infeasible: marginals",
+        "[first, second]",
+    ),
     Mutant("may_be_negative", "a >= 0 is dropped", may_be_negative, "tables-triples", "infeasible: a below 0"),
     Mutant("stops_early", "it stops after three steps", stops_early, "tables-margins", ABOVE),
     Mutant("loosened_bound", "the lower bound is raised by 1%", loosened_bound, "tables-tree", TOO_GOOD),
