@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     )
     from convexstruct.families.projection import BoxProjection, MarginalProjection
     from convexstruct.families.regularized_risk import RegularizedRisk
-    from convexstruct.families.structured_svm import StructuredSVM
+    from convexstruct.families.structured_svm import LatentSVM, StructuredSVM
     from convexstruct.families.unsupervised_margin import (
         MarginLabelling,
         PermutationInvariantMargin,
@@ -64,6 +64,7 @@ __all__ = [
     "HiddenField",
     "HiddenMarkov",
     "Labelling",
+    "LatentSVM",
     "MarginLabelling",
     "MarginalProjection",
     "MarkovRandomField",
@@ -119,7 +120,7 @@ _HOMES = {
     ),
     "families.projection": ("BoxProjection", "MarginalProjection"),
     "families.regularized_risk": ("RegularizedRisk",),
-    "families.structured_svm": ("StructuredSVM",),
+    "families.structured_svm": ("LatentSVM", "StructuredSVM"),
     "families.unsupervised_margin": ("MarginLabelling", "PermutationInvariantMargin", "UnsupervisedMargin"),
     "features.graphs.factors": ("factors_of_features", "read_factors", "tabular_factors"),
     "graphs": ("image_graph",),

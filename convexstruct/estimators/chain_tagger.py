@@ -23,7 +23,7 @@ class ChainTagger(Tagger):
         "slack"       max_y E_i(y) [1 - <w, f(x_i, y_i) - f(x_i, y)>]        (paper 1, slack scaling)
         "likelihood"  -ln p(y_i | x_i), p(y | x) ~ e^<w, f(x, y)>            (papers 1 and 4)
 
-    with the loss E_i of labellings. `StructuredSVM`, `ConditionalRandomField` and `HiddenField` say more.
+    with the loss E_i of labellings. `StructuredSVM`, `LatentSVM`, `ConditionalRandomField` and `HiddenField` say more.
 
     Parameters
     ----------
@@ -32,8 +32,8 @@ class ChainTagger(Tagger):
     cost : E_i of the margin losses: "hamming" (wrong positions), "zero_one", or a matrix (S, S) cost[true, predicted]
         in the order of ``classes_``.
     class_weight : of the margin losses that are sums over positions: None, a mapping from labels to weights (1 where it
-        has none), or "balanced", positions / (S positions of the label); the cost of a position is multiplied by the
-        weight of its true label.
+        has none), or "balanced", positions / (S positions of the label), where the label is known; the cost of a
+        position is multiplied by the weight of its true label.
     l1 : weight of |w|_1, with likelihood alone.
     features : what X holds. None: features. "words": sentences, that is lists of words or of tuples (word, part of
         speech, ..), whose features `word_features` computes; or a function that does so for one sequence, and returns
@@ -46,9 +46,9 @@ class ChainTagger(Tagger):
 
     X is a list of sequences: lists of feature dicts or of lists of names (features that are 1), or tables (n_i, F),
     dense or sparse. There is no bias but the features that you give. y is a list of lists or arrays of labels, strings
-    or whole numbers. With likelihood a label may be None (not known) or a set (one of these); the objective is then not
-    convex, and `fit` ends at a stationary point. A sequence may have one position, or none: then it has no part in the
-    objective, and its prediction is empty.
+    or whole numbers. A label may be None (not known) or a set (one of these), but for slack scaling; the objective is
+    then not convex (`HiddenField`, `LatentSVM`), and `fit` ends at a stationary point. A sequence may have one
+    position, or none: then it has no part in the objective, and its prediction is empty.
 
     Attributes
     ----------

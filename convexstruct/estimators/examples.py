@@ -275,8 +275,9 @@ def weighted_cost(cost: Any, class_weight: Any, labels: list[Any], classes: NDAr
         raise ValueError("class_weight is given, wanted None with cost='zero_one': that is no sum over positions")
     names = classes.tolist()
     if isinstance(class_weight, str) and class_weight == "balanced":
-        counts = Counter(labels)
-        weights = [len(labels) / (len(names) * counts[name]) for name in names]
+        counts = Counter(label for label in labels if not is_partial(label))
+        n = counts.total()
+        weights = [n / (len(names) * counts[name]) if counts[name] else 1.0 for name in names]
     elif isinstance(class_weight, Mapping):
         strange = next((name for name in class_weight if name not in names), None)
         if strange is not None:

@@ -32,7 +32,7 @@ from convexstruct.estimators.examples import (
 from convexstruct.estimators.saving import Saved
 from convexstruct.estimators.strongest import Strongest, strongest
 from convexstruct.families.log_linear import ConditionalRandomField, HiddenField
-from convexstruct.families.structured_svm import StructuredSVM
+from convexstruct.families.structured_svm import LatentSVM, StructuredSVM
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.validation.arguments import choice, flag, number, whole
 
@@ -42,7 +42,7 @@ CUT_SHORT = (
     Status.TIME_LIMIT, Status.ITERATION_LIMIT, Status.INTERRUPTED, Status.ROUNDING, Status.INACCURATE, Status.FAILED,
 )  # fmt: skip
 
-Problem = StructuredSVM | ConditionalRandomField | HiddenField
+Problem = StructuredSVM | LatentSVM | ConditionalRandomField | HiddenField
 
 
 class Training(NamedTuple):
@@ -74,7 +74,7 @@ def start_at(problem: Any, point: Point, dual_point: Any) -> Solution:
 
 
 def _features(problem: Problem) -> PairwiseFeatures:
-    model = problem.model if isinstance(problem, HiddenField) else problem
+    model = problem.model if isinstance(problem, HiddenField | LatentSVM) else problem
     assert isinstance(model, StructuredSVM | ConditionalRandomField), "a Markov random field has no inputs"
     return model.features
 
@@ -183,8 +183,8 @@ class Tagger(Trained):
         examples, labels = examples.some(kept), [label for label, inside in zip(labels, at) if inside]
         classes = classes_of(labels)
         codes, allowed = coded(labels, classes)
-        if allowed is not None and self.loss != "likelihood":
-            raise ValueError(f"y has a label that is None or a set, wanted loss='likelihood' then, not {self.loss!r}")
+        if allowed is not None:
+            self._check_partial()
         if allowed is not None and not allowed.any(axis=1).all():
             raise ValueError("y has an empty set at a position, wanted at least one label, or None")
         vectorizer = fitted_vectorizer(self.vectorizer, examples.rows)
@@ -215,6 +215,16 @@ class Tagger(Trained):
                     f"l1 is {self.l1:g}, wanted 0 with loss={loss!r}: only the likelihood has that penalty"
                 )
 
+    def _check_partial(self) -> None:
+        """What labels that are not all known need."""
+        partial = "y has a label that is None or a set, wanted"
+        if self.loss == "slack":
+            raise ValueError(f"{partial} loss='likelihood' or 'margin' then, not 'slack'")
+        if isinstance(self.cost, str) and self.cost == "zero_one":
+            raise ValueError(f"{partial} a cost that is a sum over positions, not 'zero_one'")
+        if self.inference != "exact":
+            raise ValueError(f"{partial} inference='exact' then, not {self.inference!r}")
+
     def _problem(
         self,
         examples: Examples,
@@ -227,8 +237,13 @@ class Tagger(Trained):
     ) -> Problem:
         graphs: dict[str, Any] = {"edges": examples.edges, "edge_features": examples.edge_features, "weights": weights}
         graphs["C"] = self.C
-        if allowed is not None:
+        if allowed is not None and self.loss == "likelihood":
             return HiddenField.conditional(rows, examples.split(allowed), size, l1=self.l1, **graphs)
+        if allowed is not None:
+            with called_cost():
+                return LatentSVM.read(
+                    rows, examples.split(allowed), size, associative=self.associative, loss=cost, **graphs
+                )
         labels = examples.split(codes)
         if self.loss == "likelihood":
             return ConditionalRandomField.read(rows, labels, size, l1=self.l1, **graphs)

@@ -23,7 +23,7 @@ DEEPEST_LIST = 16
 #: Arrays of more entries (128 GiB) are refused unread: a view of one number may have any shape.
 LARGEST_VIEW = 2**34
 #: What to say of a label of -1 where every label must be known.
-NOT_KNOWN = "; HiddenField takes labels that are not known"
+NOT_KNOWN = "; HiddenField and LatentSVM take labels that are not known"
 
 #: What the entries of an array are called in a sentence, by the kind of its dtype.
 _KINDS = {

@@ -5,6 +5,7 @@ from convexstruct.models.structured_svm.cuts import ConstraintGeneration, hard_m
 from convexstruct.models.structured_svm.enumerated import MarginRows, dual_alpha, from_dual, n_slack
 from convexstruct.models.structured_svm.hard import hard_margin, hm_svm
 from convexstruct.models.structured_svm.inner_products import dual_kernel, gram, matrix_form
+from convexstruct.models.structured_svm.latent import completed
 from convexstruct.models.structured_svm.max_margin_markov import NodeAndEdgeMarginals, local_relaxation, marginals
 from convexstruct.models.structured_svm.some_labellings import some_labellings
 
@@ -13,6 +14,7 @@ __all__ = [
     "MarginRows",
     "NodeAndEdgeMarginals",
     "associative",
+    "completed",
     "dual_alpha",
     "dual_kernel",
     "from_dual",

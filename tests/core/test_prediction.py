@@ -69,6 +69,7 @@ def choice() -> Any:
 #: Each reader of a problem, new examples without labels, and the shape of each prediction.
 NEW: dict[str, tuple[Made, Any, list[tuple[int, ...]]]] = {
     "chains": (lambda: cs.StructuredSVM.read(X, Y, 3, C=1.0), [X[1], X[0][:1]], [(5,), (1,)]),
+    "latent": (lambda: cs.LatentSVM.read(X, [[-1, 1, 2], [2, -1, -1, 0, 1]], 3, C=1.0), [X[1], X[0][:1]], [(5,), (1,)]),
     "slack": (lambda: cs.StructuredSVM.read(X, Y, 3, C=1.0, scaling="slack"), [X[1]], [(5,)]),
     "trees": (
         lambda: cs.StructuredSVM.read(X, Y, 3, C=1.0, edges=[nx.star_graph(2), nx.star_graph(4)]),

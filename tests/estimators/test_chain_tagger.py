@@ -93,10 +93,28 @@ def test_partial_labels_have_the_objective_of_a_hidden_field() -> None:
     assert tagger.score(X, Y) == 1.0
     assert tagger.score(X, partial) == 1.0
     assert tagger.score(X[:1], [[None, {"NOUN"}, "NAME"]]) == 0.5
-    with pytest.raises(ValueError, match="wanted loss='likelihood'"):
-        ChainTagger("margin").fit(X, partial)
+    with pytest.raises(ValueError, match="wanted loss='likelihood' or 'margin' then, not 'slack'"):
+        ChainTagger("slack").fit(X, partial)
     with pytest.raises(ValueError, match="an empty set"):
         ChainTagger("likelihood").fit(X, [["NAME", set(), "NAME"], *Y[1:]])
+
+
+def test_partial_labels_with_margins_have_the_objective_of_a_latent_svm() -> None:
+    partial: list[list[Any]] = [["NAME", None, "NAME"], ["DET", {"NOUN", "VERB"}, "VERB", "DET", "NOUN"], Y[2]]
+    tagger = ChainTagger("margin", class_weight={"NOUN": 2.0}).fit(X, partial)
+    problem = tagger.problem(X, partial)
+    assert isinstance(problem, cs.LatentSVM)
+    assert problem.known.sum(axis=1).tolist() == [1, 4, 1, 1, 2, 1, 1, 1, 1, 1]
+    assert problem.model.loss.costs[4].tolist() == [1.0, 1.0, 0.0, 0.0]  # beside VERB, the nearer of the two
+    assert problem.model.loss.costs[7].tolist() == [2.0, 2.0, 0.0, 2.0]
+    assert tagger.solution_.status is cs.Status.STATIONARY
+    assert tagger.certificate_ == cs.certify(problem, {"w": weights(tagger)}, tagger.solution_.dual_point)
+    assert tagger.score(X, partial) == 1.0
+    balanced = ChainTagger("margin", class_weight="balanced").problem(X, partial)
+    assert isinstance(balanced, cs.LatentSVM)
+    assert balanced.model.loss.costs.max() == 2.0  # NOUN, one of eight that are known
+    with pytest.raises(ValueError, match="wanted a cost that is a sum over positions, not 'zero_one'"):
+        ChainTagger("margin", cost="zero_one").fit(X, partial)
 
 
 def test_sequences_without_positions_and_of_weight_0_count_as_absent() -> None:

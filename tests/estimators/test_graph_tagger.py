@@ -103,8 +103,9 @@ def test_a_node_that_a_mapping_leaves_out_has_no_label() -> None:
     problem = GraphTagger("likelihood", features="x").problem(graphs, partial)
     assert isinstance(problem, cs.HiddenField)
     assert problem.known.sum(axis=1).tolist() == [1, 2, 2, *[1] * 5]
-    with pytest.raises(ValueError, match="y has a label that is None or a set, wanted loss='likelihood'"):
-        GraphTagger("margin", features="x").fit(graphs, partial)
+    with pytest.raises(ValueError, match="y has a label that is None or a set, wanted inference='exact'"):
+        GraphTagger("margin", features="x", inference="relaxed").fit(graphs, partial)
+    assert isinstance(GraphTagger("margin", features="x").problem(graphs, partial), cs.LatentSVM)
 
 
 def test_edges_have_the_direction_of_a_directed_graph_else_that_of_the_order_of_nodes() -> None:

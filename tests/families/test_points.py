@@ -92,7 +92,7 @@ def test_what_is_no_dual_point_is_refused_or_proves_nothing(kind: str) -> None:
                 assert float(problem.dual({**dual, key: bad})) == -np.inf
                 assert max(problem.dual_residuals({**dual, key: bad}).values(), default=np.inf) > 0
         if np.asarray(value).dtype.kind == "i":
-            for bad in (value + 0.5, value + 10**6, value - 10**6):
+            for bad in (value + 0.5, value.astype(np.int64) + 10**6, value.astype(np.int64) - 10**6):
                 with pytest.raises(ValueError) as refusal:
                     problem.dual({**dual, key: bad})
                 check_sentence(refusal.value)

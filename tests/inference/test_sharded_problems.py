@@ -277,9 +277,9 @@ def test_what_is_wrong_with_an_oracle_in_shards_names_the_example_of_the_whole()
 def test_problems_without_sums_over_examples_are_refused_in_one_sentence() -> None:
     refused = {type(problem): problem for problem in one_of_each().values() if not isinstance(problem, CUT)}
     assert {kind.__name__ for kind in refused} == {
-        "ApproximateField", "BoxProjection", "ConvexEnergyNetwork", "EnergyInference", "MarginLabelling",
-        "MarginalProjection", "MarkovRandomField", "PermutationInvariantMargin", "UnrolledEnergyNetwork",
-        "UnsupervisedMargin",
+        "ApproximateField", "BoxProjection", "ConvexEnergyNetwork", "EnergyInference", "LatentSVM",
+        "MarginLabelling", "MarginalProjection", "MarkovRandomField", "PermutationInvariantMargin",
+        "UnrolledEnergyNetwork", "UnsupervisedMargin",
     }  # fmt: skip
     for kind, problem in refused.items():
         came = f"executor came with an? {kind.__name__} of the family '{problem.family}', which has no sums over"

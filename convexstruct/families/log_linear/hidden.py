@@ -44,6 +44,7 @@ from convexstruct.families.log_linear.entropy import log_partitions
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.penalised import Penalised
 from convexstruct.families.log_linear.penalty import Penalty
+from convexstruct.features.graphs.allowed import read_allowed
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.features.graphs.forbidden import forbid, labels_allowed, read_partial
 from convexstruct.features.graphs.score_errors import score_errors
@@ -51,8 +52,8 @@ from convexstruct.graphs import ranges, starts
 from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.inference.shards import Shards, Workers, in_shards
 from convexstruct.rounding import GREATEST, Rounded, RoundedArray, exact, gamma, summed
-from convexstruct.validation.arguments import mapping, sentence, sequence, whole
-from convexstruct.validation.arrays import flags, frozen, predictive, raw, wholes
+from convexstruct.validation.arguments import mapping, sentence
+from convexstruct.validation.arrays import flags, frozen, predictive
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,10 +97,9 @@ class HiddenField(Penalised):
         ValueError
             As there, and if a node, or an example with its forbidden pairs, is left without any label.
         """
-        listed = sequence("allowed", allowed, "a list of one array for each of at least one example", least=1)
-        size = _n_labels(listed) if n_labels is None else whole("n_labels", n_labels, least=1)
-        parts = [_read_allowed(f"allowed[{i}]", one, size) for i, one in enumerate(listed)]
+        parts = read_allowed(allowed, n_labels)
         known = np.concatenate(parts)
+        size = known.shape[1]
         first = np.split(known.argmax(axis=1), starts([len(part) for part in parts])[1:-1])
         plain = ConditionalRandomField.read(
             node_features, first, size, edges=edges, edge_features=edge_features, **options
@@ -377,25 +377,3 @@ class Majorant:
 
     def curvature(self, theta: Vector) -> Vector:
         return self.problem.curvature(theta)
-
-
-def _n_labels(listed: Sequence[Any]) -> int:
-    """S, from the first array of flags."""
-    for i, one in enumerate(listed):
-        array = raw(f"allowed[{i}]", one)
-        if array.ndim == 2:
-            return int(array.shape[1])
-    raise ValueError("n_labels is None, wanted the number of labels where allowed has no array of flags")
-
-
-def _read_allowed(name: str, given: Any, size: int) -> Flags:
-    """(n_i, S) flags, from flags or from labels with -1 for what is not known."""
-    if raw(name, given).ndim == 2:
-        part = flags(name, given, ("nodes", size), why="one entry a node and label")
-    else:
-        labels = wholes(name, given, ("nodes",), least=-1, most=size - 1, why="one label a node, -1 where not known")
-        part = (labels[:, None] == np.arange(size)) | (labels < 0)[:, None]
-    empty = np.flatnonzero(~part.any(axis=1))
-    if len(empty):
-        raise sentence(f"{name} allows no label at node {int(empty[0])}, wanted at least one")
-    return part

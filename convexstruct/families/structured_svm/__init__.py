@@ -3,10 +3,12 @@
 from convexstruct.core.iterate import Solver
 from convexstruct.core.papers import PAPER_1, PAPER_3, PAPER_4
 from convexstruct.core.registry import Family, System, register
+from convexstruct.families.structured_svm.latent import LatentSVM
 from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.block_frank_wolfe import BlockFrankWolfe
 from convexstruct.families.structured_svm.solvers.column_generation.column_generation import ColumnGeneration, by_blocks
+from convexstruct.families.structured_svm.solvers.concave_convex import ConcaveConvex
 from convexstruct.families.structured_svm.solvers.dual_coordinate_ascent import DualCoordinateAscent
 from convexstruct.families.structured_svm.solvers.excessive_gap import ExcessiveGap
 from convexstruct.families.structured_svm.solvers.exponentiated_gradient import ExponentiatedGradient
@@ -23,10 +25,12 @@ __all__ = [
     "FAMILY",
     "BlockFrankWolfe",
     "ColumnGeneration",
+    "ConcaveConvex",
     "DualCoordinateAscent",
     "ExcessiveGap",
     "ExponentiatedGradient",
     "LaRank",
+    "LatentSVM",
     "Mira",
     "NSlack",
     "OneSlack",
@@ -42,8 +46,11 @@ __all__ = [
 WITH_ANY_ORACLE = (BlockFrankWolfe, LaRank, NSlack, OneSlack, Subgradient, ColumnGeneration)
 
 
-def best(problem: StructuredSVM | OracleSVM, wanted: Profile) -> tuple[Solver, str]:
-    """The default solver and the reason for it: `RelaxedMargin` over the local polytope, else `ColumnGeneration`."""
+def best(problem: StructuredSVM | OracleSVM | LatentSVM, wanted: Profile) -> tuple[Solver, str]:
+    """The default solver and the reason for it: `RelaxedMargin` over the local polytope, `ConcaveConvex` for labels
+    that are not all known, else `ColumnGeneration`."""
+    if isinstance(problem, LatentSVM):
+        return ConcaveConvex(), "complete the labels and retrain: a stationary point"
     if isinstance(problem, OracleSVM):
         return ColumnGeneration(), "exact pools of the labellings that the oracle finds"
     if problem.oracle.relaxed:
@@ -57,9 +64,10 @@ FAMILY = register(
     Family(
         __name__,
         title="Structural SVMs and max-margin Markov networks",
-        problems=(StructuredSVM, OracleSVM),
+        problems=(StructuredSVM, OracleSVM, LatentSVM),
         solvers=(
             BlockFrankWolfe,
+            ConcaveConvex,
             DualCoordinateAscent,
             ExcessiveGap,
             ExponentiatedGradient,
@@ -106,6 +114,13 @@ FAMILY = register(
                 equations="(P), margin scaling",
                 formulation=("some_labellings",),
                 solvers=tuple(solver.__name__ for solver in WITH_ANY_ORACLE),
+            ),
+            System(
+                name="latent structural support vector machine",
+                paper="Yu, Joachims: Learning structural SVMs with latent variables; of the slides of paper 1",
+                equations="the concave-convex procedure",
+                formulation=("completed",),
+                solvers=("ConcaveConvex",),
             ),
         ),
     )

@@ -12,6 +12,7 @@ total of t has |Psi|^2 = t^2 S / ((S - 1) h), and the best t is min(C omega, lam
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,7 @@ from convexstruct.arrays import Matrix, Vector
 from convexstruct.core.cases import Case, Instance, Make, seeded
 from convexstruct.datasets.generated.structured import noisy_images, random_chains
 from convexstruct.datasets.labelled import LabelledGraphs
+from convexstruct.families.structured_svm.latent import LatentSVM
 from convexstruct.families.structured_svm.oracle_cases import ORACLE_CASES
 from convexstruct.families.structured_svm.planted import plant, plant_slack
 from convexstruct.families.structured_svm.problem import StructuredSVM
@@ -30,6 +32,7 @@ SVM = "structural support vector machine"
 M3N = "max-margin Markov network"
 HM_SVM = "hidden Markov support vector machine"
 AMN = "associative Markov network"
+LATENT = "latent structural support vector machine"
 
 
 def drawn(
@@ -115,6 +118,48 @@ def planted_chains(seed: int) -> Instance:
     rng = np.random.default_rng([44, seed])
     problem = drawn(rng, rng.integers(1, 13, size=25).tolist(), 5, 8, beta=50.0)
     return plant(problem, rng, without_alpha=range(20, 25))
+
+
+def hidden(planted: Instance, rng: np.random.Generator, examples: Sequence[int]) -> Instance:
+    """``planted`` with the labels of ``examples`` hidden, or one of a set of two. They have no violation at its optimum
+    w, and then none where less is known either, so that w stays optimal: the examples whose labels are known prove it.
+    """
+    svm = planted.problem
+    assert isinstance(svm, StructuredSVM)
+    features, size = svm.features, svm.features.n_labels
+    truth = np.eye(size, dtype=bool)[features.truth]
+    other = np.roll(truth, 1, axis=1)
+    kind = np.where(np.isin(features.example, examples), rng.integers(3, size=features.n_nodes), 0)[:, None]
+    known = np.where(kind == 0, truth, truth | other | (kind == 2))
+    loss = replace(svm.loss, costs=np.where(known, 0.0, svm.loss.costs))
+    return Instance(LatentSVM(replace(svm, loss=loss), known), planted.optimum, planted.point)
+
+
+def latent_chains(seed: int) -> Instance:
+    return hidden(planted(seed), np.random.default_rng([79, seed]), (6, 7))
+
+
+def latent_loops(seed: int) -> Instance:
+    return hidden(planted_loops(seed), np.random.default_rng([80, seed]), (4,))
+
+
+def latent_observed(seed: int) -> Instance:
+    """Every set of allowed labels has one member: the structural SVM of `cost_matrix`."""
+    svm = cost_matrix(seed).problem
+    assert isinstance(svm, StructuredSVM)
+    return Instance(LatentSVM(svm, np.eye(svm.features.n_labels, dtype=bool)[svm.features.truth]))
+
+
+def best_completion(instance: Instance) -> dict[str, Any]:
+    """The completion at the planted w; of labels that are known, the labels."""
+    problem = instance.problem
+    assert isinstance(problem, LatentSVM)
+    w = np.zeros(problem.dimension) if instance.point is None else instance.point["w"]
+    return {"labels": problem.completed(w)}
+
+
+def latent(name: str, purpose: str, make: Make, **options: Any) -> Case:
+    return Case(f"latent-{name}", LATENT, "CCCP", purpose, make, "completed", arguments=best_completion, **options)
 
 
 # -- by hand -----------------------------------------------------------------------------------------------------------
@@ -327,5 +372,8 @@ CASES: tuple[Case, ...] = (
     Case("amn-trees", AMN, "(4)-(6)", "three labels on trees", associative_trees, "associative", quick=False),
     Case("amn-images", AMN, "(4)-(6)", "noisy images of two labels, minimum cuts", images, "associative", quick=False,
          open=False),
+    latent("chains", "the optimum is known; labels hidden, sets of two labels", latent_chains),
+    latent("loops", "the same on a grid, beside cycles", latent_loops, quick=False),
+    latent("observed", "every label is known: a structural SVM", latent_observed),
     *ORACLE_CASES,
 )  # fmt: skip

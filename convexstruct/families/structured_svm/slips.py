@@ -12,11 +12,15 @@ import numpy as np
 from convexstruct.arrays import Point, Tensor, Vector
 from convexstruct.core.scale import Scale
 from convexstruct.core.slips import Slip, altered, conventions, moved, transposed, weights_forgotten
+from convexstruct.families.structured_svm.latent import LatentSVM
 from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.problem import StructuredSVM
 
 
-def slips(problem: StructuredSVM | OracleSVM) -> Iterator[Slip]:
+def slips(problem: StructuredSVM | OracleSVM | LatentSVM) -> Iterator[Slip]:
+    if isinstance(problem, LatentSVM):
+        yield from _of_latent(problem)
+        return
     yield from conventions(problem, problem.n_examples)
     yield from weights_forgotten(problem)
     if isinstance(problem, OracleSVM):
@@ -56,6 +60,19 @@ def slips(problem: StructuredSVM | OracleSVM) -> Iterator[Slip]:
     for by in (-1, 1):
         said = "with its labels shifted by one it is optimal: do your labels begin at 1?"
         yield moved(said, "w", partial(labels, by=by))
+
+
+def _of_latent(problem: LatentSVM) -> Iterator[Slip]:
+    model, first = problem.model, problem.known.argmax(axis=1)
+    yield Slip(
+        "it minimises the objective of the first allowed labels as if they were known: are labels completed?",
+        lambda: problem.machine(first),
+    )
+    every = replace(model.loss, costs=1.0 - np.eye(model.features.n_labels)[first], truth=first)
+    yield Slip(
+        "it minimises the objective with losses of latent labels too: is the loss 0 on every allowed label?",
+        lambda: replace(problem, model=replace(problem.machine(first), loss=every)),
+    )
 
 
 def _transposed_costs(problem: StructuredSVM) -> Any:

@@ -39,7 +39,7 @@ SAMPLES: list[tuple[dict[str, Any], Words]] = [
     ({"samples": np.zeros((0, 3), int)}, "samples is empty"),
     ({"samples": [[0, 1]]}, "one row a sample, one label a variable"),
     ({"samples": [[0, 2, 0]]}, "samples has label 2 of variable 1, wanted labels below 2"),
-    ({"samples": [[0, -1, 1]]}, ("samples[0, 1] is -1, ", "HiddenField takes labels that are not known")),
+    ({"samples": [[0, -1, 1]]}, ("samples[0, 1] is -1, ", "HiddenField and LatentSVM take labels that are not known")),
     ({"samples": [[0, -2, 1]]}, "samples[0, 1] is -2, wanted a whole number of at least 0"),
     ({"weights": [0.0]}, "weights holds 0, wanted positive"),
     ({"l1": -1.0}, "l1 is -1.0, wanted a number of at least 0"),

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.core.scale import Scale
+from convexstruct.families.structured_svm.latent import LatentSVM
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from tests.mutants import (
     ABOVE,
@@ -172,6 +173,24 @@ def changed_input(problem: StructuredSVM) -> Any:
     return honest(problem).point
 
 
+def completes_at_random(problem: LatentSVM) -> Any:
+    """Labels are completed by no score, so that the loss rises from the convex step before."""
+    drawn = np.where(problem.known, np.random.default_rng(0).random(problem.known.shape), -1.0).argmax(axis=1)
+    return honest(problem.machine(drawn)).point
+
+
+def latent_as_first(problem: LatentSVM) -> Any:
+    """A latent label is taken for the first that is allowed."""
+    return honest(problem.machine(problem.known.argmax(axis=1))).point
+
+
+def latent_bound(problem: LatentSVM) -> Any:
+    """The convex bound's own lower bound, of a completion that is none of the best, claimed for P."""
+    found = honest(problem.machine(problem.known.argmax(axis=1)))
+    claimed = replace(found.certificate, gap=0.0)
+    return replace(found, dual_point={}, certificate=claimed)
+
+
 MUTANTS: tuple[Mutant, ...] = (
     Mutant("wrong_sign", "df has the wrong sign", wrong_sign, "svm-enumerated", ABOVE, "is a sign wrong"),
     Mutant("no_loss", "the loss is left out of the margin", no_loss, "svm-planted", ABOVE, "where solvers start"),
@@ -231,5 +250,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("nodes_only", "w without its transitions", nodes_only, "svm-enumerated", "wrong shape"),
     Mutant("stops_early", "it stops at its start", stops_early, "svm-examples", ABOVE, "where solvers start"),
     Mutant("changed_input", "it writes to its input", changed_input, "svm-kernel", "changes its input"),
+    Mutant("completes_at_random", "a completion that raises the loss", completes_at_random, "latent-chains", ABOVE),
+    Mutant(
+        "latent_as_first",
+        "latent labels are taken for the first allowed",
+        latent_as_first,
+        "latent-chains",
+        ABOVE,
+        "the first allowed labels",
+    ),
+    Mutant("latent_bound", "the bound of a completion is claimed for P", latent_bound, "latent-loops", TOO_GOOD),
     Mutant("not_a_number", "one entry is NaN", not_a_number, "svm-planted-slack", "NaN"),
 )

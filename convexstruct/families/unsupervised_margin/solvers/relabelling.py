@@ -28,7 +28,7 @@ that the relaxation proves, or, where there are more than ``most_rows`` rows, it
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -37,10 +37,10 @@ import numpy as np
 
 from convexstruct import deadline
 from convexstruct.arrays import Index, Labels, Point, Vector
-from convexstruct.core.driver import solve
+from convexstruct.core.alternation import solved_within, trainings
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, positive, read_options, seed
-from convexstruct.core.solution import Solution, Status
+from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm import StructuredSVM
 from convexstruct.families.unsupervised_margin.labelling import MarginLabelling
 from convexstruct.families.unsupervised_margin.labels_from_gram import labels_from_gram
@@ -107,47 +107,12 @@ def relabel(
         returns = not guarded and any((found == each).all() for each in labellings)
         return now if returns else found
 
-    for machine, solution in itertools.islice(trainings(problem, labels, move, tol, first), limit):
+    for machine, solution in itertools.islice(trainings(partial(supervised, problem), labels, move, tol, first), limit):
         labellings.append(machine.features.truth)
         loss.append(solution.primal)
         lower.append(solution.lower_bound)
         w = solution.point["w"]
     return Relabelled(labellings[-1], w, np.array(labellings), np.array(loss), np.array(lower), settled)
-
-
-#: A machine and its w -> the labels that it is trained on next; its own where the alternation ends.
-Move = Callable[[StructuredSVM, Vector], Labels]
-
-
-def trainings(
-    problem: UnsupervisedMargin,
-    labels: Any,
-    move: Move,
-    tol: str | float | Profile,
-    first: Solution | None = None,
-) -> Iterator[tuple[StructuredSVM, Solution]]:
-    """Each network that the alternation trains, with its solution, until ``move`` changes no label.
-
-    A training starts from the weights before, so that its loss is at most theirs on the new labels.
-    """
-    machine = supervised(problem, labels)
-    solution = _solved(machine, tol) if first is None else first
-    while True:
-        yield machine, solution
-        found = move(machine, solution.point["w"])
-        if (found == machine.features.truth).all():
-            return
-        machine = supervised(problem, found)
-        solution = _solved(machine, tol, solution)
-
-
-def _solved(problem: Any, tol: str | float | Profile, start: Solution | None = None) -> Solution:
-    """A solution inside another run, which an interruption or the deadline of that run ends too."""
-    found = solve(problem, tol=tol, start=start)
-    if found.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt
-    deadline.check()
-    return found
 
 
 def _accepted(now: StructuredSVM, predicted: StructuredSVM, w: Vector) -> Labels:
@@ -179,7 +144,7 @@ class Relabelling:
         witness: Point = {}
         solved = data.n_rows <= self.most_rows
         if solved:
-            relaxed = _solved(data, LOW)
+            relaxed = solved_within(data, LOW)
             witness = relaxed.dual_point or {}
             begin.append(labels_from_gram(relaxed.point["M"], data.n_labels))
         if start is not None:
@@ -190,7 +155,7 @@ class Relabelling:
         best: Iterate | None = None
         for labels in begin:
             first = problem.repair({"labels": labels})["labels"]
-            for machine, solution in trainings(data, first, partial(fallen, problem), self.gap):
+            for machine, solution in trainings(problem.machine, first, partial(fallen, problem), self.gap):
                 calls += solution.trace.oracle_calls[-1]
                 now = machine.features.truth
                 here = Iterate({"labels": now, "w": solution.point["w"]}, witness, solution.primal, bound, calls)
