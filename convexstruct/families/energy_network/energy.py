@@ -35,6 +35,9 @@ ARMIJO = 1e-4
 #: Added to the diagonal of the Hessian, besides the size of the projected slope, so that it has an inverse: this share
 #: of its trace, a few thousand roundings.
 RIDGE = 1e-12
+#: A coordinate this near to a face that the slope presses against is held too (Bertsekas 1982): one that rounding has
+#: moved off it by 1e-16 would end every step there. Thousands of roundings, and too little to matter in any gap.
+NEAR = 1e-12
 #: Hessians of at most so many entries are held at once.
 BLOCK_ENTRIES = 2**22
 
@@ -160,7 +163,7 @@ def _step(energy: Energy, scores: Matrix, y: Matrix, rounding: Vector) -> Matrix
     at the first face, since directions that Q hardly resists are long, and all but useless once they are projected.
     """
     g = energy.gradient(scores, y)
-    held = ((y <= 0.0) & (g >= 0.0)) | ((y >= 1.0) & (g <= 0.0))
+    held = ((y <= NEAR) & (g >= 0.0)) | ((y >= 1.0 - NEAR) & (g <= 0.0))
     h = energy.hessians(y) * ~(held[:, :, None] | held[:, None, :])
     most = np.abs(g).max(axis=1, keepdims=True)
     reach = np.abs(np.clip(y - g / np.where(most > 0.0, most, 1.0), 0.0, 1.0) - y).max(axis=1)  # 0 at the minimum alone

@@ -79,6 +79,18 @@ def test_minimise_closes_its_gap_where_q_hardly_resists_a_direction_out_of_the_c
         assert (energy.gaps(scores, minimise(energy, scores)) <= module.ENOUGH * size).all()
 
 
+@pytest.mark.parametrize("near", [module.NEAR, 0.0])
+def test_a_coordinate_that_rounding_moved_off_its_face_ends_no_step(
+    near: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """y_2 = 1e-15 is pressed against its face; unless it is held (`NEAR`), the step ends where it gets there."""
+    q, y = np.array([1.0, 0.5, 0.5]), np.array([[0.5, 0.25, 1e-15]])
+    energy = Energy(np.outer(q, q), np.zeros(0), np.zeros((0, 3)), np.zeros(0))
+    monkeypatch.setattr(module, "NEAR", near)
+    found = module._step(energy, y @ energy.Q - [[0.0, 1e-8, 1e-8]], y, np.full(1, 1e-15))
+    assert bool(abs(found - y).max() > 0.1) is (near > 0.0)
+
+
 @pytest.mark.parametrize("constant", ["MOST_STEPS", "MOST_HALVINGS", "RIDGE", "ARMIJO", "BLOCK_ENTRIES", "ENOUGH"])
 def test_the_minimum_is_the_same_without_this_number_or_its_gap_is_worse(
     constant: str, monkeypatch: pytest.MonkeyPatch
