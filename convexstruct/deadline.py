@@ -55,5 +55,6 @@ def left() -> float:
 def check(needed: float = 0.0) -> None:
     """Raise `DeadlinePassed` if the time is over, or less than the seconds ``needed`` are left: what takes so long and
     cannot be interrupted is not begun."""
-    if time.perf_counter() + needed >= _end.get():
+    end = _end.get()
+    if end < math.inf and time.perf_counter() + needed >= end:
         raise DeadlinePassed

@@ -21,8 +21,8 @@ from convexstruct.validation.arguments import refuse
 #: share of the run's time spent on them, and the seconds before the first.
 CERTIFYING_SHARE, FIRST_CERTIFICATE = 0.02, 5.0
 #: The last certificate ends within so many seconds of the time limit, or within this share of it if that is more. Its
-#: upper bound is given up after the share `UPPER_SHARE` of these seconds, its lower bound after `BOTH_SHARE`; what a
-#: check of the deadline comes too late for has the rest.
+#: upper bound is given up after the share `UPPER_SHARE` of these seconds where a lower one is to follow, and both after
+#: `BOTH_SHARE`; what a check of the deadline comes too late for has the rest.
 GRACE_SECONDS, GRACE_SHARE, UPPER_SHARE, BOTH_SHARE = 2.0, 0.1, 0.5, 0.8
 
 
@@ -105,7 +105,8 @@ class BestPoints:
         """The points and their certificate, computed in this process within the limit, ``room`` seconds from now, and
         the grace; and the bounds that no time was left for."""
         assert self.point is not None
-        until, last = (room + share * _grace(time_limit) for share in (UPPER_SHARE, BOTH_SHARE))
+        last = room + BOTH_SHARE * _grace(time_limit)
+        until = last if self.dual_point is None else room + UPPER_SHARE * _grace(time_limit)
         with without(), np.errstate(all="ignore"):
             dual_point, certificate, missed = certify_in_time(
                 self.whole, self.point, self.dual_point, self.wanted.floor, until, last

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from convexstruct import deadline
 from convexstruct.arrays import Tensor
 
 #: Half the distance from 1 to the next number: the largest relative error of one operation.
@@ -110,12 +111,15 @@ class RoundedArray:
 
     value : any shape. error : at least 0, of a shape that broadcasts to that of ``value``, so that one number may serve
     a row or the whole; inf or NaN where nothing is known. What is 0 exactly has the error 0, and keeps it.
+
+    Each new one asks for the deadline (`convexstruct.deadline`), so that bounds do between any two operations.
     """
 
     __slots__ = ("error", "value")
     __array_ufunc__ = None  # so that `array * self` comes here
 
     def __init__(self, value: ArrayLike, error: ArrayLike = 0.0) -> None:
+        deadline.check()
         self.value: Tensor = np.asarray(value, dtype=np.float64)
         self.error: Tensor = np.asarray(error, dtype=np.float64)
 

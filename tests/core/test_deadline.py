@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from convexstruct import deadline
-from convexstruct.core.best_points import BOTH_SHARE, GRACE_SECONDS
+from convexstruct.core.best_points import BOTH_SHARE, GRACE_SECONDS, UPPER_SHARE
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
@@ -174,6 +174,23 @@ def test_a_last_certificate_that_takes_too_long_is_left(clock: Clock, monkeypatc
     assert solution.lower_bound == -np.inf
     assert "raise time_limit" in solution.message
     assert np.isfinite(certify(problem, solution.point).primal)
+
+
+def test_an_upper_bound_that_no_lower_one_follows_has_its_time_too(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Mira has no dual point: its upper bound may take longer than `UPPER_SHARE` of the grace."""
+    problem, primal = svm(), StructuredSVM.primal
+
+    def slow(self: StructuredSVM, point: Any) -> Any:
+        value = primal(self, point)
+        clock.now += (UPPER_SHARE + BOTH_SHARE) / 2 * GRACE_SECONDS
+        deadline.check()
+        return value
+
+    monkeypatch.setattr(StructuredSVM, "primal", slow)
+    clock.slow_down(monkeypatch, ExampleBlock, "predict")
+    assert np.isfinite(clock.timed(problem, Mira())[0].primal)
 
 
 @pytest.mark.parametrize("average", [False, True])
