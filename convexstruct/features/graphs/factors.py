@@ -144,11 +144,10 @@ class Factors:
     def variances(self, marginals: Vector) -> Vector:
         """sum over factors of the variance of their features under ``marginals`` (T,): the variances of the features,
         if factors were independent; (d,)."""
-        weighted = self.design.multiply(marginals[:, None]).tocsr()
-        found = np.asarray(weighted.multiply(self.design).sum(axis=0)).ravel()
-        for first, last in itertools.pairwise(self.start):
-            found -= np.asarray(weighted[first:last].sum(axis=0)).ravel() ** 2
-        return np.asarray(np.maximum(found, 0.0))
+        of_factor = sp.csr_array((marginals, np.arange(self.n_entries), self.start))  # (factors, T)
+        means = of_factor @ self.design
+        squares = self.design.power(2).T @ marginals
+        return np.asarray(np.maximum(squares - np.asarray(means.power(2).sum(axis=0)).ravel(), 0.0))
 
     def joint_each(self, samples: Labels) -> sp.csr_array:
         """f(x) of each sample (m, n); sparse (m, d)."""

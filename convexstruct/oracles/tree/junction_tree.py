@@ -106,11 +106,14 @@ def downward(tree: JunctionTree, conditionals: Sequence[Tensor]) -> tuple[Tensor
 
 def sample(tree: JunctionTree, factors: Sequence[Factor], n: int, rng: np.random.Generator) -> Labels:
     """A labelling of each of ``n`` examples, drawn with probability proportional to e^score: sums upwards, then the
-    labels that each clique assigns drawn given its separator's, by the Gumbel trick."""
-    tables, _ = upward(tree, factors, n, log_sum_exp)
+    labels that each clique assigns drawn given its separator's, by the Gumbel trick. Examples that share all factors
+    share the sums."""
+    shared = all(len(table) == 1 for _, table in factors)
+    tables, _ = upward(tree, factors, 1 if shared else n, log_sum_exp)
     labels = np.empty((n, len(tree.cards)), dtype=np.int64)
     for c, table in enumerate(tables):
-        here = table[np.arange(n), joint(labels, tree.separators[c], tree.cards)]
+        deadline.check()
+        here = table[0 if shared else np.arange(n), joint(labels, tree.separators[c], tree.cards)]
         here += rng.gumbel(size=here.shape)
         split(here.argmax(axis=1), tree.assigned[c], tree.cards, labels)
     return labels

@@ -143,6 +143,15 @@ def test_samples_come_with_the_frequencies_of_the_gibbs_distribution() -> None:
     assert ((observed - expected) ** 2 / expected).sum() < chi2.ppf(1 - 1e-4, 15)
 
 
+def test_examples_that_share_all_factors_draw_as_each_with_its_own() -> None:
+    rng, scopes = np.random.default_rng(3), [(0, 1), (1, 2), (3,)]
+    tree = junction_tree(graph_of(4, scopes), [2, 3, 2, 4])
+    factors: list[oracle.Factor] = [(scope, rng.normal(size=(1, *(tree.cards[v] for v in scope)))) for scope in scopes]
+    apart = [(scope, np.repeat(table, 50, axis=0)) for scope, table in factors]
+    one, other = (oracle.sample(tree, given, 50, np.random.default_rng(4)) for given in (factors, apart))
+    np.testing.assert_array_equal(one, other)
+
+
 def test_an_example_in_which_everything_is_forbidden_is_named() -> None:
     tree = junction_tree(graph_of(1, []), [2])
     table = np.array([[0.0, 0.0], [-np.inf, -np.inf]])
