@@ -38,6 +38,9 @@ from convexstruct.oracles.polytope.feasible_tables import column
 from convexstruct.oracles.polytope.local_polytope import evaluate, simplex_thresholds, unknown
 from convexstruct.oracles.polytope.table_columns import Columns
 
+#: Breakpoints that `balance` sorts at once: of so many it takes a tenth of a second.
+BATCH_ENTRIES = 2**20
+
 
 @dataclass(frozen=True)
 class BlockAscent:
@@ -96,21 +99,25 @@ class BlockAscent:
 
 
 def colours(structure: CliqueTables) -> list[tuple[int, Index]]:
-    """(agreement, some of its pairs): blocks in which no clique occurs twice, and which together hold every pair."""
+    """(agreement, some of its pairs): blocks in which no clique occurs twice, and which together hold every pair.
+
+    Each pair has the first colour that neither of its cliques has; the colours of a clique are the bits of a number."""
     blocks = []
     for number, each in enumerate(structure.agreements):
-        colour = np.zeros(len(each.component), dtype=np.intp)
-        same = each.left.group == each.right.group
-        taken: tuple[dict[int, set[int]], dict[int, set[int]]] = ({}, {})
-        for k, (left, right) in enumerate(zip(each.left.rows.tolist(), each.right.rows.tolist())):
-            used = taken[0].setdefault(left, set()), taken[0 if same else 1].setdefault(right, set())
-            free = 0
-            while free in used[0] or free in used[1]:
-                free += 1
-            colour[k] = free
-            used[0].add(free)
-            used[1].add(free)
-        blocks += [(number, np.flatnonzero(colour == c)) for c in range(int(colour.max(initial=-1)) + 1)]
+        deadline.check()
+        left, right = each.left.rows.tolist(), each.right.rows.tolist()
+        of_left = [0] * (max(left, default=0) + 1)
+        of_right = [0] * (max(right, default=0) + 1)
+        if each.left.group == each.right.group:
+            of_left = of_right = max(of_left, of_right, key=len)
+        colour = np.zeros(len(left), dtype=np.intp)
+        for k, (u, v) in enumerate(zip(left, right)):
+            used = of_left[u] | of_right[v]
+            free = ~used & (used + 1)
+            colour[k] = free.bit_length()
+            of_left[u] |= free
+            of_right[v] |= free
+        blocks += [(number, np.flatnonzero(colour == c)) for c in np.unique(colour).tolist()]
     return blocks
 
 
@@ -118,8 +125,18 @@ def balance(left: Tensor, right: Tensor, left_slope: Vector, right_slope: Vector
     """The root delta of left_slope sum_i (delta - left_i)_+ = right_slope sum_j (right_j - delta)_+ in each cell.
 
     left (K, cells, p), right (K, cells, q): breakpoints. left_slope, right_slope (K,), positive. Where both sums are 0
-    on an interval, its point nearest to 0 is taken.
+    on an interval, its point nearest to 0 is taken. Between batches of the K the deadline is asked.
     """
+    given, found = (left, right, left_slope, right_slope), np.empty(left.shape[:2])
+    step = max(BATCH_ENTRIES // max(prod(left.shape[1:]) + prod(right.shape[1:]), 1), 1)
+    for low in range(0, len(left), step):
+        deadline.check()
+        found[low : low + step] = _balanced(*(each[low : low + step] for each in given))
+    return found
+
+
+def _balanced(left: Tensor, right: Tensor, left_slope: Vector, right_slope: Vector) -> Matrix:
+    """`balance` of one batch."""
     rise, fall = left_slope[:, None, None], right_slope[:, None, None]
     at = np.concatenate((left, right), axis=2)
     order = np.argsort(at, axis=2)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import convexstruct as cs
+from convexstruct.families.projection.solvers import block_ascent
 from convexstruct.families.projection.solvers.block_ascent import BlockAscent, balance, colours
 from convexstruct.families.projection.solvers.marginal_ascent import MarginalAscent
 from convexstruct.families.projection.tables import MarginalProjection
@@ -44,6 +45,15 @@ def test_a_cell_is_balanced_exactly(data: st.DataObject) -> None:
     assert gained == pytest.approx(lost, abs=ROUNDING)
     if right.max() <= 0 <= left.min():
         assert delta == 0
+
+
+def test_cells_are_balanced_the_same_in_batches_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    given = rng.normal(size=(7, 2, 3)), rng.normal(size=(7, 2, 4)), rng.uniform(1, 2, 7), rng.uniform(1, 2, 7)
+    whole = balance(*given)
+    for entries in (1, 30):
+        monkeypatch.setattr(block_ascent, "BATCH_ENTRIES", entries)
+        np.testing.assert_array_equal(balance(*given), whole)
 
 
 @pytest.mark.parametrize("problem", [loop(0, 3), chains(0), chains(0, nodes=False)], ids=["loop", "chains", "edges"])
