@@ -31,6 +31,7 @@ from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Sheet, listed, timed
 from convexstruct.core.solution import Solution
 from convexstruct.datasets.real.conll2000 import CHUNKS, Sentences, conll2000
+from convexstruct.entities import entity_f1
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.structured_svm import Mira, Perceptron, StructuredSVM
 from convexstruct.plots import LOWER, bounds, panels
@@ -99,26 +100,10 @@ def table(rows: Rows, columns: Mapping[str, int]) -> sp.csr_array:
     return sp.csr_array((np.ones(len(places)), places, ends), shape=(len(rows), len(columns)))
 
 
-def chunks(labels: Labels) -> set[tuple[str, int, int]]:
-    """(kind, first, last) of every chunk of a sentence, as the shared task's script reads tags: a chunk begins with B,
-    or with I after another kind or none."""
-    found: set[tuple[str, int, int]] = set()
-    kind, begin = "", 0
-    for at, label in enumerate([*labels.tolist(), 0]):
-        mark, _, now = CHUNKS[label].partition("-")
-        if kind and (mark != "I" or now != kind):
-            found.add((kind, begin, at - 1))
-            kind = ""
-        if mark != "O" and not kind:
-            kind, begin = now, at
-    return found
-
-
 def f1(guessed: Sequence[Labels], right: Sequence[Labels]) -> float:
-    """F1 of the chunks: 2 (chunks found right) / (chunks guessed + chunks there)."""
-    pairs = [(chunks(one), chunks(other)) for one, other in zip(guessed, right, strict=True)]
-    sizes = sum(len(one) + len(other) for one, other in pairs)
-    return 2.0 * sum(len(one & other) for one, other in pairs) / sizes if sizes else 1.0
+    """F1 of the chunks, as the shared task's script counts them."""
+    tags = np.array(CHUNKS)
+    return entity_f1([tags[one] for one in right], [tags[one] for one in guessed])
 
 
 class Data(NamedTuple):

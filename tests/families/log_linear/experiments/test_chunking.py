@@ -20,20 +20,6 @@ def labels(*tags: str) -> np.ndarray:
     return np.array([NUMBER[tag] for tag in tags])
 
 
-@pytest.mark.parametrize(
-    ("tags", "found"),
-    [
-        (("B-NP", "I-NP", "O"), {("NP", 0, 1)}),
-        (("B-NP", "B-NP", "I-NP"), {("NP", 0, 0), ("NP", 1, 2)}),
-        (("I-NP", "I-VP", "O", "I-VP"), {("NP", 0, 0), ("VP", 1, 1), ("VP", 3, 3)}),
-        (("B-PP", "I-NP"), {("PP", 0, 0), ("NP", 1, 1)}),
-        (("O", "O"), set()),
-    ],
-)
-def test_chunks_are_those_of_the_shared_task(tags: tuple[str, ...], found: set[tuple[str, int, int]]) -> None:
-    assert chunking.chunks(labels(*tags)) == found
-
-
 def test_f1_counts_whole_chunks_of_the_right_kind() -> None:
     right = [labels("B-NP", "I-NP", "O", "B-VP")]
     assert chunking.f1(right, right) == 1.0
