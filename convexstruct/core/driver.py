@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,9 +33,12 @@ from convexstruct.core.registry import check_family, choose, family_of
 from convexstruct.core.solution import Solution, Status
 from convexstruct.core.trace import Trace
 from convexstruct.deadline import DeadlinePassed, within
-from convexstruct.inference.shards import sharded
+from convexstruct.inference.shards import read_executor, sharded
 from convexstruct.tolerances import HIGH, Profile, profile
 from convexstruct.validation.arguments import number, refuse, sentence, whole
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 #: A run ends when the solver's own gap is below this share of the gap wanted. The certificate sums in another order and
 #: so rounds differently; with this margin its gap is usually small enough too.
@@ -52,7 +55,7 @@ def solve(
     time_limit: float | None = None,
     callback: Callable[[Iterate, Trace], bool | None] | None = None,
     progress: Progress | bool | None = None,
-    executor: Executor | None = None,
+    executor: Executor | Client | None = None,
 ) -> Solution:
     """Minimise ``problem`` until the certified relative gap is within ``tol``.
 
@@ -74,7 +77,8 @@ def solve(
         done.
     callback : called with (iterate, trace) each round; a true return value stops the run.
     progress : True for a bar on standard error, or an object with ``update``; default none.
-    executor : any ``concurrent.futures.Executor``; solvers that map over shards of examples use it.
+    executor : any ``concurrent.futures.Executor``, or a Dask client: examples lie in shards on its workers, and sums
+        over examples are theirs.
 
     Returns
     -------
@@ -272,8 +276,8 @@ def _check(problem: Problem, solver: Any, start: Any, callback: Any, progress: A
     shows = not isinstance(progress, type) and all(callable(getattr(progress, n, None)) for n in ("update", "close"))
     if not (progress is None or isinstance(progress, bool) or shows):
         refuse("progress", progress, "True, False, or an object with update and close")
-    if executor is not None and not isinstance(executor, Executor):
-        refuse("executor", executor, "a concurrent.futures.Executor")
+    if executor is not None:
+        read_executor(executor)
     if solver is not None:
         if isinstance(solver, type) or not callable(getattr(solver, "iterate", None)):
             known = family_of(problem) is not None

@@ -1,9 +1,9 @@
-"""Parts of a batch on any ``concurrent.futures.Executor``: one map over the parts, which workers keep between calls.
+"""Parts of a batch on an executor or a cluster: one map over the parts, which workers keep between calls.
 
 Where the examples of a problem lie is its field ``workers`` (`Workers`; None: in this process). Its property ``shards``
 cuts them (`in_shards`), and its sums over all examples ask the shards and add up what comes back (`Shards.total`), or
 put it one after the other (`joined`). So the values are those of the problem in one process, up to the order of sums.
-Threads, processes on this machine, or a Dask cluster's ``client.get_executor()`` all do.
+A Dask client is served by `convexstruct.inference.cluster`; threads and processes on this machine as follows.
 
 A part is sent to each worker once. A task carries only the key of its part; a worker that does not hold the part
 answers so, receives it, and keeps it. So a worker needs no preparation, and one that replaces a dead worker is treated
@@ -23,17 +23,20 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from functools import reduce
-from itertools import pairwise
+from functools import cached_property
 from operator import attrgetter
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from convexstruct import deadline
 from convexstruct.arrays import Index
 from convexstruct.graphs import starts
+from convexstruct.inference.cluster import Cluster, WorkersLost, is_client, pairwise_sum
 from convexstruct.validation.arguments import cut, described, refuse, sentence, whole
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 logger = logging.getLogger(__name__)
 
@@ -51,14 +54,29 @@ class Workers:
     """Where the examples of a problem are worked on.
 
     executor : works on the shards; it stays the caller's, who also shuts it down.
-    n_shards : how many, at most one an example; None: one a processor of this machine, which a cluster may exceed.
+    n_shards : how many, at most one an example; None: one a processor of this machine, or a thread of the cluster.
     """
 
-    executor: Executor
+    executor: Executor | Client
     n_shards: int | None = None
 
+    @property
+    def many(self) -> int:
+        """The number of shards wanted."""
+        if self.n_shards is not None:
+            return self.n_shards
+        if isinstance(self.executor, Executor):
+            return os.cpu_count() or 1
+        return max(int(sum(self.executor.nthreads().values())), 1)
 
-def sharded(problem: Problem, executor: Executor, n_shards: int | None = None) -> Problem:
+
+def read_executor(executor: Any) -> None:
+    """ValueError unless ``executor`` can work on shards."""
+    if not (is_client(executor) or isinstance(executor, Executor)):
+        refuse("executor", executor, "a concurrent.futures.Executor or a Dask client")
+
+
+def sharded(problem: Problem, executor: Executor | Client, n_shards: int | None = None) -> Problem:
     """The same problem with its examples in shards that ``executor`` works on; arguments as in `Workers`.
 
     Raises
@@ -66,8 +84,7 @@ def sharded(problem: Problem, executor: Executor, n_shards: int | None = None) -
     ValueError
         If the problem has no sums over examples that could be cut, or ``n_shards`` is less than 1.
     """
-    if not isinstance(executor, Executor):
-        refuse("executor", executor, "a concurrent.futures.Executor")
+    read_executor(executor)
     if not isinstance(family := getattr(problem, "family", None), str):
         refuse("problem", problem, "a problem of a family whose examples can be cut into shards")
     if not (is_dataclass(problem) and any(each.name == "workers" for each in fields(problem))):
@@ -88,53 +105,104 @@ def in_shards(workers: Workers | None, sizes: Index, some: Callable[[Index], Any
     """
     if workers is None:
         return None
-    at = cuts(sizes, workers.n_shards)
-    parts = tuple(some(np.arange(low, high)) for low, high in pairwise(at))
-    return Shards(parts, workers.executor, tuple(at))
+    at = cuts(sizes, workers.many)
+    return Shards(Parts(some, tuple(at)), workers.executor, tuple(at))
 
 
-def cuts(sizes: Index, n_shards: int | None) -> list[int]:
+def cuts(sizes: Index, n_shards: int) -> list[int]:
     """Where examples of such ``sizes`` (N,) are cut into about equal shards: 0, .., N, rising; none is empty.
 
-    n_shards : how many (None: one a processor of this machine), at most one an example.
+    n_shards : how many, at most one an example.
     """
     first = starts(sizes)
-    wanted = np.linspace(0, first[-1], min(n_shards or os.cpu_count() or 1, len(sizes)) + 1)[1:-1]
+    wanted = np.linspace(0, first[-1], min(n_shards, len(sizes)) + 1)[1:-1]
     found: list[int] = np.unique(np.concatenate(([0], np.searchsorted(first, wanted), [len(sizes)]))).tolist()
     return found
 
 
 @dataclass(frozen=True, eq=False)
+class Parts(Sequence[Any]):
+    """What works on ``some`` of the examples, at[i] .. at[i + 1] - 1 in part i; made when asked for and not kept."""
+
+    some: Callable[[Index], Any]
+    at: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.at) - 1
+
+    def __getitem__(self, i: Any) -> Any:
+        if not 0 <= i < len(self):
+            raise IndexError(i)
+        return self.some(np.arange(self.at[i], self.at[i + 1]))
+
+
+@dataclass(frozen=True, eq=False)
 class Shards:
-    """Parts of a batch, and the executor that works on them.
+    """Parts of a batch, and the executor or Dask client that works on them.
 
     parts : anything with methods, one a shard; pickled where the executor's workers have a memory of their own.
     executor : where they are worked on; it stays the caller's, who also shuts it down.
     at : part i has the examples at[i] .. at[i + 1] - 1.
     """
 
-    parts: tuple[Any, ...]
-    executor: Executor
+    parts: Sequence[Any]
+    executor: Executor | Client
     at: tuple[int, ...] = ()
     _key: str = field(default_factory=lambda: uuid.uuid4().hex, init=False)
     _given_up: list[str] = field(default_factory=list, init=False)  # why the executor is used no more; empty: it is
 
     def map(self, method: str, *arguments: Any) -> list[Any]:
         """``method(*arguments)`` of every part, in order; ``method`` may be dotted, as in "oracle.best"."""
-        return self.map_each(method, [arguments] * len(self.parts))
+        return self._answers(method, [arguments])
 
     def total(self, method: Callable[Arguments, Sum], *arguments: Arguments.args, **more: Arguments.kwargs) -> Sum:
         """The sum over the parts of what their ``method``, a problem's own, returns: numbers, arrays, or a tuple of
         these. A vector may be shorter in a part that has no edge and so no weights of edges, which stand last."""
-        found: Sum = reduce(_added, self.map(method.__name__, *arguments))
+        found: Sum = self._answers(method.__name__, [arguments], summed=True)[0]
         return found
 
     def map_each(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         """``method(*arguments[i])`` of part i, for every part, in order. Raises `DeadlinePassed` if a worker brings
         nothing until the deadline."""
+        return self._answers(method, arguments)
+
+    def _answers(self, method: str, arguments: Sequence[tuple[Any, ...]], summed: bool = False) -> list[Any]:
+        """As `Cluster.answers`; by the cluster, the executor, or this process."""
         deadline.check()
+        if self._cluster is not None and not self._given_up:
+            try:
+                return self._cluster.answers(method, arguments, summed)
+            except WorkersLost as error:
+                self._give_up(f"takes no more work ({error})")
+            except (deadline.DeadlinePassed, ValueError):  # ValueError: what is wrong with the data or the cluster
+                raise
+            except Exception as error:  # any: what fails there is done here, and fails here too if it must
+                logger.warning("%s failed in a worker (%r); it is done here", method, error)
+        each = [arguments[0]] * len(self.parts) if len(arguments) == 1 else arguments
+        found = self._map_here(method, each) if self._cluster is not None else self._map_tasks(method, each)
+        return [pairwise_sum(found, _added)] if summed else found
+
+    @cached_property
+    def _cluster(self) -> Cluster | None:
+        return None if isinstance(self.executor, Executor) else Cluster(self.executor, self.parts, _call, _added)
+
+    @cached_property
+    def _here(self) -> dict[int, Any]:
+        return {}
+
+    def part(self, shard: int) -> Any:
+        """A part that is kept in this process."""
+        if shard not in self._here:
+            self._here[shard] = self.parts[shard]
+        return self._here[shard]
+
+    def _map_here(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        return [_call(self.part(i), method, given) for i, given in enumerate(arguments)]
+
+    def _map_tasks(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """`map_each` by tasks of an executor."""
         if isinstance(self.executor, ThreadPoolExecutor):  # one memory: nothing is sent, nothing kept
-            waiting = [self._submit(_call, part, method, given) for part, given in zip(self.parts, arguments)]
+            waiting = [self._submit(_call, self.part(i), method, given) for i, given in enumerate(arguments)]
             return [self._result(f, i, method, arguments[i]) for i, f in enumerate(waiting)]
         waiting = [self._submit(_work, (self._key, i), None, method, given) for i, given in enumerate(arguments)]
         answers = [self._result(f, i, method, arguments[i]) for i, f in enumerate(waiting)]
@@ -148,6 +216,7 @@ class Shards:
         """The task's future, or None where the executor takes none any more."""
         if self._given_up:
             return None
+        assert isinstance(self.executor, Executor)
         try:
             return self.executor.submit(*task)
         except (BrokenExecutor, RuntimeError) as error:  # RuntimeError: it was shut down
@@ -168,7 +237,7 @@ class Shards:
                     self._given_up.append("a worker did not answer by the deadline")
                     raise deadline.DeadlinePassed from None
                 logger.warning("shard %d: %s failed in a worker (%r); it is done here", shard, method, error)
-        return _call(self.parts[shard], method, arguments)
+        return _call(self.part(shard), method, arguments)
 
     def _give_up(self, why: str) -> None:
         """Use the executor no more, and say so once."""

@@ -247,7 +247,7 @@ def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
             distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
             distributed.Client(cluster) as client,
         ):
-            yield client.get_executor()
+            yield client
     else:
         with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(request.param)) as processes:
             yield processes
@@ -257,8 +257,8 @@ def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
 def test_every_executor_gives_the_serial_sums_and_a_bracket_that_overlaps(
     kind: type, executor: Executor, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
 ) -> None:
-    if request.node.callspec.params["executor"] in AFAR and kind not in CUT[::3]:
-        return  # every kind travels to the processes of a fork
+    if request.node.callspec.params["executor"] == "spawn" and kind not in CUT[::3]:
+        return  # every kind travels to the processes of a fork, and of a cluster
     problem = next(problems(kind))
     alike(problem, sharded(problem, executor, 3), 1.0)
     serial, found = (solve(problem, tol=1e-3, max_iterations=60, executor=where) for where in (None, executor))
@@ -290,7 +290,7 @@ def test_problems_without_sums_over_examples_are_refused_in_one_sentence() -> No
 def test_other_arguments_are_refused_in_one_sentence() -> None:
     with pytest.raises(ValueError, match="n_shards is 0, wanted a whole number of at least 1"):
         sharded(svm(), Inline(), 0)
-    with pytest.raises(ValueError, match=r"executor is 'threads', wanted a concurrent\.futures\.Executor"):
-        sharded(svm(), "threads")  # type: ignore[arg-type]  # what a user may type
+    with pytest.raises(ValueError, match=r"executor is 'threads', wanted a concurrent\.futures\.Executor or"):
+        sharded(svm(), "threads")
     with pytest.raises(ValueError, match="problem is 3, wanted a problem of a family"):
         sharded(3, Inline())

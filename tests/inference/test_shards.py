@@ -220,7 +220,7 @@ def test_workers_that_die_in_the_middle_of_a_run_are_survived(caplog: pytest.Log
     assert again.lower_bound == pytest.approx(solution.lower_bound, rel=ROUNDING)
 
 
-def killed(where: Executor, folder: Path) -> None:
+def killed(where: Any, folder: Path) -> None:
     """Three rounds, in one of which a worker dies: the answers are right, and each part is done once more at most."""
     parts = tuple(Part(i, folder, i == 3, os.getpid()) for i in range(6))
     lost = Shards(parts, where)
@@ -235,16 +235,6 @@ def test_a_worker_killed_in_mid_round_costs_what_was_not_done(tmp_path: Path, ca
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as processes, warned(caplog):
         killed(processes, tmp_path)
     assert "done in this process" in caplog.text or "done here" in caplog.text
-
-
-@pytest.mark.slow
-def test_a_worker_of_a_dask_cluster_that_is_killed_costs_its_shard(tmp_path: Path) -> None:
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        killed(client.get_executor(), tmp_path)
 
 
 def unpicklable() -> OracleSVM:

@@ -1,0 +1,137 @@
+"""Parts of a batch on the workers of a Dask cluster: each is sent once and stays there; arguments reach the workers by
+a tree, and sums come back by one.
+
+All of this is tasks, so that a worker that dies or hangs holds nobody: the scheduler tells, a part that was lost is
+sent to another worker, and the round is done again, as often as Dask allows a task to fail
+(``distributed.scheduler.allowed-failures``). A worker that hangs is dead to the scheduler after
+``distributed.scheduler.worker-ttl``, 5 minutes by default. The scheduler keeps a copy of each part.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+import uuid
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError
+from typing import TYPE_CHECKING, Any
+
+from convexstruct import deadline
+from convexstruct.validation.arguments import refuse, sentence
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+#: Seconds between two looks at whether a worker has died during a round.
+POLL_SECONDS = 1.0
+
+
+class WorkersLost(Exception):
+    """Workers died in every attempt, or there are none, or the scheduler is gone."""
+
+
+def is_client(executor: Any) -> bool:
+    """Whether this is a Dask client. ValueError if it is the executor of one, which hides where data lie."""
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return False
+    if isinstance(executor, distributed.cfexecutor.ClientExecutor):
+        refuse("executor", executor, "the Dask client itself")
+    return isinstance(executor, distributed.Client)
+
+
+def pairwise_sum(parts: Sequence[Any], add: Callable[[Any, Any], Any]) -> Any:
+    """The sum of at least one part, neighbours first, then pairs of neighbours: in the same order wherever they lie."""
+    while len(parts) > 1:
+        parts = [add(*parts[i : i + 2]) if i + 1 < len(parts) else parts[i] for i in range(0, len(parts), 2)]
+    return parts[0]
+
+
+class Cluster:
+    """Parts on the workers of ``client``'s cluster, which stays the caller's; ``call`` (part, method, arguments) works
+    on one, ``add`` sums what two of them return."""
+
+    def __init__(self, client: Client, parts: Sequence[Any], call: Callable[..., Any], add: Callable[..., Any]) -> None:
+        self.client, self.parts, self.call, self.add = client, parts, call, add
+        self.homes: list[str] = [""] * len(parts)
+        self.held: list[Future | None] = [None] * len(parts)
+
+    def answers(self, method: str, arguments: Sequence[tuple[Any, ...]], summed: bool) -> list[Any]:
+        """``method(*arguments[i])`` of part i, for every part; one tuple of arguments is for all. summed : their sum
+        alone. Raises `WorkersLost`, `DeadlinePassed`, or the error of a task."""
+        import dask
+        import distributed
+
+        for _ in range(1 + dask.config.get("distributed.scheduler.allowed-failures")):
+            self._place()
+            wanted = self._submit(method, arguments, summed)
+            while not self._lost():
+                try:
+                    distributed.wait(wanted, min(POLL_SECONDS, deadline.left()))
+                    return list(self.client.gather(wanted))
+                except CancelledError:
+                    break
+                except TimeoutError:
+                    deadline.check()
+        raise WorkersLost("workers died in every attempt")
+
+    def _submit(self, method: str, arguments: Sequence[tuple[Any, ...]], summed: bool) -> list[Future]:
+        """The futures of a round."""
+        each = list(arguments)
+        if len(arguments) == 1:
+            homes = sorted(set(self.homes))
+            copies = [self._task(_same, arguments[0], at=homes[0])]
+            copies += [self._task(_same, copies[(i - 1) // 2], at=homes[i]) for i in range(1, len(homes))]
+            each = [copies[homes.index(home)] for home in self.homes]
+        found = [
+            self._task(self.call, part, method, given, at=home, name=method)
+            for part, given, home in zip(self.held, each, self.homes)
+        ]
+        return [pairwise_sum(found, lambda one, other: self._task(self.add, one, other))] if summed else found
+
+    def _task(self, function: Callable[..., Any], *arguments: Any, at: str | None = None, name: str = "") -> Future:
+        """A task, on the worker ``at`` if one is named. Dask's dashboard groups tasks by what their keys begin with."""
+        key = f"{name or function.__name__.strip('_')}-{uuid.uuid4().hex}"
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sending large graph")  # a part, once
+            return self.client.submit(function, *arguments, key=key, workers=at and [at], pure=False)
+
+    def _place(self) -> None:
+        """Send the parts that no worker holds: neighbours to one worker, as many to each as it has threads."""
+        threads = self._threads() if None in self.held or self._lost() else {}
+        if not threads:
+            return
+        check_versions(self.client)
+        places = [home for home in sorted(threads) for _ in range(threads[home])]
+        for i, home in enumerate(self.homes):
+            if home not in threads:
+                self.homes[i] = home = places[i * len(places) // len(self.parts)]
+                self.held[i] = self._task(_same, self.parts[i], at=home, name="part")
+
+    def _lost(self) -> bool:
+        """Whether a worker that has a part is gone."""
+        return not self._threads().keys() >= set(self.homes)
+
+    def _threads(self) -> Mapping[str, int]:
+        """The threads of each worker. Raises `WorkersLost` if there is none."""
+        try:
+            threads: Mapping[str, int] = self.client.nthreads() if self.client.status == "running" else {}
+        except OSError:
+            threads = {}
+        if not threads:
+            raise WorkersLost("the cluster has no workers")
+        return threads
+
+
+def _same(given: Any) -> Any:
+    return given
+
+
+def check_versions(client: Client) -> None:
+    """ValueError unless all workers have this version of the package."""
+    own = importlib.metadata.version("convexstruct")
+    for worker, found in client.run(importlib.metadata.version, "convexstruct", on_error="return").items():
+        if found != own and isinstance(found, str | ImportError):  # else the worker has died meanwhile
+            found = f"convexstruct {found}" if isinstance(found, str) else "no convexstruct"
+            raise sentence(f"executor has the worker {worker} with {found}, wanted {own}, as here")

@@ -1,0 +1,205 @@
+"""Shards on a Dask cluster of two processes: what travels, and what is left of workers that die or hang."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from convexstruct import deadline
+from convexstruct.arrays import Vector
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Solution, Status
+from convexstruct.families.log_linear import ConditionalRandomField
+from convexstruct.inference.cluster import pairwise_sum
+from convexstruct.inference.shards import Shards, Workers
+from tests.inference.test_shards import killed
+
+distributed = pytest.importorskip("distributed")
+pytestmark = pytest.mark.slow
+
+#: The most by which bounds on a cluster may differ from the serial ones, relative.
+ALIKE = 1e-9
+#: The seconds after which the scheduler gives a silent worker up.
+SILENT = 20
+
+
+@contextmanager
+def clients(**options: Any) -> Iterator[Any]:
+    given = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"} | options
+    with distributed.LocalCluster(**given) as cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    with clients() as found:
+        yield found
+
+
+@dataclass(frozen=True)
+class Told:
+    """Leaves a mark in ``folder`` each time that it reaches another process."""
+
+    number: int
+    folder: Path
+
+    def __reduce__(self) -> Any:
+        return _arrived, (self.number, self.folder)
+
+    def work(self, w: Vector) -> Vector:
+        return self.number * w
+
+    def shift(self, w: Vector) -> Vector:
+        return w + np.ones(2)
+
+    def wait(self, w: Vector) -> Vector:
+        signal.pause()
+        return w
+
+
+def _arrived(number: int, folder: Path) -> Told:
+    with (folder / f"sent-{number}-{os.getpid()}").open("a") as file:
+        file.write("x")
+    return Told(number, folder)
+
+
+def outgoing(client: Any) -> int:
+    """Bytes that workers have sent to others and to the client."""
+    found = client.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total)
+    return int(sum(found.values()))
+
+
+def test_parts_are_sent_once_and_a_round_moves_twice_w_a_worker_at_most(client: Any, tmp_path: Path) -> None:
+    rounds, w = 10, np.arange(5000.0)
+    shards = Shards([Told(i, tmp_path) for i in range(4)], client)
+    before = outgoing(client)
+    for _ in range(rounds):
+        assert np.array_equal(shards.total(Told(0, tmp_path).work, w), 6 * w)
+    moved = (outgoing(client) - before) / rounds / w.nbytes / 2
+    assert 0.5 < moved <= 2.0
+    home = str(os.getpid())
+    sent = [path for path in tmp_path.iterdir() if path.name.rpartition("-")[2] in workers(client)]
+    assert {path.name.rpartition("-")[2] for path in tmp_path.iterdir()} >= set(workers(client)) - {home}
+    assert [path.read_text() for path in sent] == ["x"] * 4
+
+
+def workers(client: Any) -> list[str]:
+    return [str(pid) for pid in client.run(os.getpid).values()]
+
+
+def test_the_number_of_shards_is_that_of_the_threads_of_the_cluster(client: Any) -> None:
+    assert Workers(client).many == 2
+    assert Workers(client, 5).many == 5
+
+
+def test_sums_are_by_pairs_of_neighbours() -> None:
+    for n in range(1, 9):
+        assert pairwise_sum([f"{i}" for i in range(n)], lambda a, b: a + b) == "".join(map(str, range(n)))
+    assert pairwise_sum(list("abcde"), lambda a, b: f"({a}{b})") == "(((ab)(cd))e)"
+
+
+def field() -> ConditionalRandomField:
+    rng = np.random.default_rng(3)
+    lengths = rng.integers(1, 9, 60)
+    x = [rng.normal(size=(n, 6)) for n in lengths]
+    return ConditionalRandomField.read(x, [rng.integers(0, 4, n) for n in lengths], 4, lam=1e-3)
+
+
+def same(found: Solution, serial: Solution) -> None:
+    assert (found.status, found.iterations) == (serial.status, serial.iterations)
+    assert found.primal == pytest.approx(serial.primal, rel=ALIKE)
+    assert found.lower_bound == pytest.approx(serial.lower_bound, rel=ALIKE)
+
+
+def in_round(client: Any, number: int, end: int) -> Any:
+    """A callback that sends the signal ``end`` to a worker after this round, and those it has sent it to."""
+    client.wait_for_workers(2)
+    worker, hit = int(workers(client)[0]), []
+
+    def callback(iterate: Any, trace: Any) -> None:
+        if len(trace) == number:
+            os.kill(worker, end)
+            hit.append(worker)
+
+    return callback, hit
+
+
+@pytest.mark.parametrize("number", [2, 5, 9])
+def test_a_worker_killed_in_a_round_changes_nothing(number: int) -> None:
+    serial = solve(field(), tol=1e-6)
+    assert serial.iterations > 9
+    with clients() as client:
+        callback, hit = in_round(client, number, signal.SIGKILL)
+        same(solve(field(), tol=1e-6, executor=client, callback=callback), serial)
+        assert hit
+
+
+def test_a_worker_killed_in_mid_round_has_its_part_sent_to_another(client: Any, tmp_path: Path) -> None:
+    killed(client, tmp_path)
+
+
+def test_a_worker_that_hangs_is_given_up_after_the_time_that_the_scheduler_is_told() -> None:
+    import dask
+
+    serial = solve(field(), tol=1e-6)
+    with dask.config.set({"distributed.scheduler.worker-ttl": f"{SILENT}s"}), clients() as client:
+        callback, hit = in_round(client, 5, signal.SIGSTOP)
+        same(solve(field(), tol=1e-6, executor=client, callback=callback), serial)
+        assert hit
+
+
+def test_a_worker_that_hangs_does_not_hold_a_run_beyond_its_limit() -> None:
+    with clients() as client:
+        callback, hit = in_round(client, 2, signal.SIGSTOP)
+        found = solve(field(), tol=1e-9, executor=client, callback=callback, time_limit=15.0)
+        assert hit
+        assert found.status is Status.TIME_LIMIT
+        assert np.isfinite([found.primal, found.lower_bound]).all()
+        os.kill(hit[0], signal.SIGCONT)
+
+
+def test_a_cluster_that_ends_leaves_the_rest_to_this_process(caplog: pytest.LogCaptureFixture) -> None:
+    serial = solve(field(), tol=1e-6)
+    with clients() as client:
+
+        def callback(iterate: Any, trace: Any) -> None:
+            if len(trace) == 3:
+                client.cluster.close()
+
+        same(solve(field(), tol=1e-6, executor=client, callback=callback), serial)
+    assert "what follows is done in this process" in caplog.text
+
+
+def test_a_worker_of_another_version_is_refused_in_one_sentence() -> None:
+    with clients(n_workers=1) as client:
+
+        def elsewhere(distribution_name: str) -> str:
+            return "0.0.1"
+
+        def forge() -> None:
+            importlib.metadata.version = elsewhere
+
+        client.run(forge)
+        with pytest.raises(ValueError, match=r"^executor has the worker tcp://.* with convexstruct 0\.0\.1, wanted"):
+            solve(field(), executor=client)
+
+
+def test_the_executor_of_a_client_is_refused(client: Any) -> None:
+    with pytest.raises(ValueError, match="executor is a ClientExecutor, wanted the Dask client itself"):
+        solve(field(), executor=client.get_executor())
+
+
+def test_what_is_wrong_in_a_worker_is_raised_here(client: Any, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="could not be broadcast"):
+        Shards([Told(i, tmp_path) for i in range(2)], client).map("shift", np.ones(3))
+    with deadline.within(0.5), pytest.raises(deadline.DeadlinePassed):
+        Shards([Told(i, tmp_path) for i in range(2)], client).map("wait", np.ones(3))
