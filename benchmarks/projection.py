@@ -9,6 +9,11 @@ median, whose ratio is the goal, and one `numpy.sort` of them. How fast NumPy so
 processor, whose features are printed: by vector instructions (AVX-512, AVX2) a sort takes about as long as a
 projection. The solver "sorting" is slower than that, because it needs the order of pairs. Every answer is certified;
 Clarabel's time is that of its solve without compilation.
+
+What bounds "weighted": a step of Newton reads five arrays and writes one, in eleven passes over blocks in the cache:
+3.5 to 4 partitions at 1e6 entries with AVX-512. Three steps are needed from the sample's root, and w = s / d^2 takes
+one partition more. Finding the root in one pass, from the few variables whose breakpoints are in an interval around the
+sample's root, and writing the answer in another took as long: that pass takes as much as two steps.
 """
 
 from __future__ import annotations
