@@ -8,6 +8,10 @@ are processor seconds, the best of several calls in turn. The data are drawn fro
 Dirichlet(1/2) transitions. In "slow" a state is left once in a thousand steps and shows its symbols hardly more often
 than the others do: there messages depend for long on where they began, EM does not process long sequences in pieces,
 and Viterbi joins its pieces by matrices, or, of two states, by clipped maps.
+
+What bounds Viterbi on few long sequences of up to 20 states: NumPy takes one pass to add and one to compare, about as
+long for a pair of labels as hmmlearn's compiled loop. What remains (messages mended at the cuts, labels read back,
+arrays copied) is half of the time with 5 states and a third with 20.
 """
 
 from __future__ import annotations
@@ -41,7 +45,7 @@ CALLS, SPENT = 5, 20.0
 #: Likelihoods and scores agree to this, relative.
 AGREES = 1e-9
 #: Goals: times as fast as `scaling` and `log` with many sequences, and as `scaling` and Viterbi with few long ones.
-MANY_SCALING, MANY_LOG, FEW_SCALING, VITERBI = 3.0, 15.0, 1.0, 0.5
+MANY_SCALING, MANY_LOG, FEW_SCALING, VITERBI = 3.0, 15.0, 1.0, 1.0
 #: Seconds for everything.
 BUDGET, QUICK_BUDGET = 600.0, 55.0
 #: When each stops.

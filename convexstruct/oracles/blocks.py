@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from convexstruct.arrays import Matrix, Vector
+from convexstruct.arrays import Labels, Matrix, Vector
 
 #: Numbers (1 MiB of them) in the working arrays of one block of chains, examples, cliques or samples, so that these
 #: stay in the cache; in much smaller blocks most of the time is that of NumPy's calls.
@@ -22,3 +22,11 @@ def row_max(values: Matrix) -> Vector:
         for label in range(1, values.shape[1]):
             np.maximum(best, some[:, label], out=best)
     return top
+
+
+def column_argmax(values: Matrix) -> Labels:
+    """The row of the first largest entry of each column, as by argmax, which takes two to four times as long on columns
+    of up to 20 entries. Of a column with NaN it is the last row."""
+    countdown = np.arange(len(values) - 1, -1, -1, dtype=np.min_scalar_type(len(values)))
+    largest = values == values.max(axis=0)
+    return np.asarray(len(values) - 1 - (largest * countdown[:, None]).max(axis=0).astype(np.int64))

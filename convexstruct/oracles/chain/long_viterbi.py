@@ -23,10 +23,11 @@ import numpy as np
 
 from convexstruct.arrays import Labels, Matrix, Tensor
 from convexstruct.graphs import Chains
-from convexstruct.oracles.blocks import BLOCK
+from convexstruct.oracles.blocks import column_argmax
+from convexstruct.oracles.chain.chain import max_messages
 from convexstruct.oracles.chain.pieces import Pieces
 
-#: Two messages agree if their difference has a range of at most this share of their largest finite entry.
+#: Two messages agree if their difference has a range of at most this share of the largest finite score of a piece.
 AGREEMENT = 1e-13
 #: Messages that do not agree within this many pieces after a cut are computed by matrices of the pieces, or on whole
 #: chains: a few sequences may stay in one state to the end, where most messages agree soon;
@@ -46,7 +47,7 @@ def viterbi(cut: Pieces, node: Matrix, edge: Matrix) -> Labels | None:
     of the pieces. Which of several best labellings is found depends on rounding.
     """
     s, layout = len(edge), cut.layout
-    message = _forward(layout, node.copy(), edge)
+    message = max_messages(layout, node.copy(), edge)
     if _mend_messages(cut, node, edge, message):
         labels = _read(layout, message, edge)
         _mend_labels(cut, message, edge, labels)
@@ -55,24 +56,7 @@ def viterbi(cut: Pieces, node: Matrix, edge: Matrix) -> Labels | None:
         return None
     message = node.copy()
     message[:, cut.later] += _times(_arriving(cut, node, edge)[None], edge)[0]
-    return _read_joined(cut, _forward(layout, message, edge), edge)
-
-
-def _forward(layout: Chains, message: Matrix, edge: Matrix) -> Matrix:
-    """Messages of all positions in place of node scores (S, P); of the first positions they are given."""
-    s, most = len(edge), layout.n_chains
-    several = min(s, max(1, BLOCK // (s * most)))  # labels before whose terms are made at once
-    room = np.empty((several, s, most))
-    for t in range(1, layout.n_steps):
-        rows, before, n = layout.rows(t), int(layout.start[t - 1]), int(layout.active[t])
-        best = np.full((s, n), -np.inf)
-        for r in range(0, s, several):
-            some = slice(r, min(s, r + several))
-            left = message[some, None, before : before + n]
-            terms = np.add(left, edge[some, :, None], out=room[: some.stop - r, :, :n])
-            np.maximum(best, terms.max(axis=0), out=best)
-        message[:, rows] += best
-    return message
+    return _read_joined(cut, max_messages(layout, message, edge), edge)
 
 
 def _times(first: Tensor, second: Tensor) -> Tensor:
@@ -129,20 +113,18 @@ def _read_joined(cut: Pieces, message: Matrix, edge: Matrix) -> Labels:
 def _mend_messages(cut: Pieces, node: Matrix, edge: Matrix, message: Matrix) -> bool:
     """Compute messages again from each cut until they agree with the old ones; False if some do not within
     `MOST_PIECES` pieces."""
-    rows, length = cut.later, cut.layout.n_steps
+    rows, length, ends = cut.later, cut.layout.n_steps, message[:, cut.layout.last]
+    rounding = AGREEMENT * float(np.abs(ends).max(where=np.isfinite(ends), initial=0.0))
     for step in range(1, MOST_PIECES * length + 1):
         if not len(rows):
             return True
         if step == EARLY_POSITIONS and len(rows) > DISAGREEING_SHARE * len(cut.later):
             return False
         new = node[:, rows] + (message[:, None, cut.before[rows]] + edge[:, :, None]).max(axis=0)
-        old = message[:, rows]
         with np.errstate(invalid="ignore"):
-            apart = new - old
-        same = np.isneginf(new) & np.isneginf(old)
-        spread = apart.max(axis=0, where=~same, initial=-np.inf) - apart.min(axis=0, where=~same, initial=np.inf)
-        largest = np.abs(new).max(axis=0, where=np.isfinite(new), initial=0.0)
-        changed = ~(spread <= AGREEMENT * largest)
+            apart = new - message[:, rows]  # NaN where both are -inf: left out
+            spread = np.fmax.reduce(apart, axis=0) - np.fmin.reduce(apart, axis=0)
+        changed = ~(spread <= rounding)
         message[:, rows[changed]] = new[:, changed]
         rows = cut.after[rows[changed]]
         rows = rows[rows >= 0]
@@ -151,13 +133,12 @@ def _mend_messages(cut: Pieces, node: Matrix, edge: Matrix, message: Matrix) -> 
 
 def _read(layout: Chains, message: Matrix, edge: Matrix) -> Labels:
     """Labels (P,) of each piece, read backwards from the best label of its end."""
-    labels, before = np.empty(layout.n_positions, dtype=np.int64), np.ascontiguousarray(edge.T)
-    current = np.zeros(0, dtype=np.int64)
+    labels, current = np.empty(layout.n_positions, dtype=np.int64), np.zeros(0, dtype=np.int64)
     for t in range(layout.n_steps - 1, -1, -1):
         rows = layout.rows(t)
-        here = np.ascontiguousarray(message[:, rows].T)  # argmax is several times as fast along the last axis
-        here[: len(current)] += before[current]
-        current = here.argmax(axis=1)
+        here = message[:, rows].copy()
+        here[:, : len(current)] += edge.take(current, axis=1)
+        current = column_argmax(here)
         labels[rows] = current
     return labels
 

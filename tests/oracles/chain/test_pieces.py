@@ -103,7 +103,7 @@ def test_labels_from_pieces_are_as_good_as_the_best_of_all(
     by_label = np.empty((s, layout.n_positions))
     by_label[:, cut.whole] = node.T
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(long_viterbi, "BLOCK", block)
+        patched.setattr(chain, "BLOCK", block)
         found = long_viterbi.viterbi(cut, by_label, edge)
     assert found is not None
     for labels, first in zip(layout.split(found[cut.layout.flat]), layout.first):
@@ -114,6 +114,13 @@ def test_labels_from_pieces_are_as_good_as_the_best_of_all(
         ]
         score = float(node[rows, labels].sum() + edge[labels[:-1], labels[1:]].sum())
         assert score == pytest.approx(max(every), rel=ROUNDING, abs=ROUNDING)
+
+
+def test_of_labels_that_are_equal_the_first_is_read_and_the_last_of_very_many_where_it_is_best() -> None:
+    cut, node, edge = cut_in(chains([30]), 10), np.zeros((300, 30)), np.zeros((300, 300))
+    np.testing.assert_array_equal(long_viterbi.viterbi(cut, node, edge), 0)
+    node[299] = 1.0
+    np.testing.assert_array_equal(long_viterbi.viterbi(cut, node, edge), 299)
 
 
 @given(SEEDS, st.integers(2, 4))
