@@ -37,8 +37,9 @@ class System:
     """One system of a paper.
 
     name : the name used in texts. paper, equations : where it is defined. formulation : names of its formulations in
-    ``convexstruct.models.<family>``. experiments : names that ``convexstruct reproduce`` takes. solvers : class names;
-    empty means all of the family's. family : filled in by the `Family` that declares it.
+    ``convexstruct.models.<family>``. experiments : names that ``convexstruct reproduce`` takes. problems : the classes
+    of its problems; empty means all of the family's. solvers : class names; empty means those of the family that take
+    one of ``problems``. family : filled in by the `Family` that declares it.
     """
 
     name: str
@@ -46,6 +47,7 @@ class System:
     equations: str
     formulation: tuple[str, ...]
     experiments: tuple[str, ...] = ()
+    problems: tuple[type, ...] = ()
     solvers: tuple[str, ...] = ()
     family: str = ""
 
@@ -80,9 +82,14 @@ class Family:
     systems: tuple[System, ...]
 
     def __post_init__(self) -> None:
-        every = tuple(solver.__name__ for solver in self.solvers)
-        filled = (replace(one, family=self.name, solvers=one.solvers or every) for one in self.systems)
+        filled = (replace(one, family=self.name, solvers=one.solvers or self._taking(one)) for one in self.systems)
         object.__setattr__(self, "systems", tuple(filled))
+
+    def _taking(self, system: System) -> tuple[str, ...]:
+        """The solvers whose ``iterate`` takes a problem of the system, by the annotation that `check_family` reads."""
+        problems = system.problems or self.problems
+        wanted = {each.__name__ for problem in problems for each in problem.__mro__}
+        return tuple(each.__name__ for each in self.solvers if wanted & set(_classes(cast(Any, each).iterate)))
 
     @property
     def name(self) -> str:
@@ -169,8 +176,7 @@ def check_family(who: str, function: Callable[..., Any], problem: Any) -> None:
 
     A function whose annotation names another class, or none, takes any problem and is not checked.
     """
-    named = getattr(function, "__annotations__", {}).get("problem", "Any")
-    classes = (named if isinstance(named, str) else getattr(named, "__name__", str(named))).split(" | ")
+    classes = _classes(function)
     of = {each.__name__: family.name for family in _FAMILIES.values() for each in family.problems}
     if not set(classes) <= set(of) or set(classes) & {each.__name__ for each in type(problem).__mro__}:
         return
@@ -180,6 +186,12 @@ def check_family(who: str, function: Callable[..., Any], problem: Any) -> None:
     raise sentence(
         f"problem is {described(problem)}{came}, wanted a {wanted}: {who} is for the family {of[classes[0]]}"
     )
+
+
+def _classes(function: Callable[..., Any]) -> list[str]:
+    """The classes in the annotation of the argument ``problem``, by name; "Any" where there is none."""
+    named = getattr(function, "__annotations__", {}).get("problem", "Any")
+    return (named if isinstance(named, str) else getattr(named, "__name__", str(named))).split(" | ")
 
 
 def one_family(builder: Builder) -> Builder:

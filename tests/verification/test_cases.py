@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from typing import Any
 
 import pytest
 
 from convexstruct.core import registry
+from convexstruct.core.registry import System
 from convexstruct.experiments import EXPERIMENTS
 from convexstruct.models import FORMULATIONS
 from convexstruct.verification import SYSTEMS, Case, cases_for, families
@@ -46,6 +48,38 @@ def test_every_system_names_what_exists() -> None:
         for name in system.experiments:
             assert EXPERIMENTS[name].family == system.family
         assert any(case.system == system.name for case in CASES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
+def test_the_solvers_of_a_system_are_those_that_take_one_of_its_problems(system: System) -> None:
+    solvers = {solver.__name__: solver for solver in registry.families()[system.family].solvers}
+    taking: set[str] = set()
+    for case in sorted((case for case in CASES if case.system == system.name), key=lambda case: not case.quick):
+        if not case.quick and taking >= set(system.solvers):
+            break
+        problem = case.build()
+        own = isinstance(problem, system.problems or object)  # wide fields have small exact ones as their cases
+        for name, solver in solvers.items():
+            if name not in taking and (own or name in system.solvers) and _takes(solver(), problem):
+                taking.add(name)
+    assert taking == set(system.solvers)
+
+
+def _takes(solver: Any, problem: Any) -> bool:
+    """Whether the solver does anything with the problem but refuse it."""
+    try:
+        next(iter(solver.iterate(problem)))
+    except ValueError:
+        return False
+    return True
+
+
+def test_a_conditional_random_field_is_listed_without_the_solvers_of_other_problems() -> None:
+    listed = {system.name: set(system.solvers) for system in SYSTEMS}
+    assert listed["conditional random field"] == {"AveragedSGD", "LBFGS"}
+    assert listed["hidden Markov model by Baum-Welch"] == {"BaumWelch"}
+    assert "RelaxedMargin" not in listed["hidden Markov support vector machine"]
 
 
 def test_nothing_that_exists_is_missing_from_the_list() -> None:

@@ -45,14 +45,14 @@ FAMILY = register(
                 equations="training SPENs, where E is convex in y: ours",
                 formulation=("primal", "dual"),
                 experiments=("scene-spen",),
-                solvers=("DualLBFGSB",),
+                problems=(ConvexEnergyNetwork,),
             ),
             System(
                 name="inference in a convex energy network",
                 paper=PAPER_1,
                 equations="the prediction of SPENs, at its limit",
                 formulation=("least_energy",),
-                solvers=("ProjectedNewton",),
+                problems=(EnergyInference,),
             ),
             System(
                 name="structured prediction energy network",
@@ -60,7 +60,7 @@ FAMILY = register(
                 equations="SPEN: prediction, training objective, backpropagation, finite differences",
                 formulation=("local_energy",),
                 experiments=("scene-spen",),
-                solvers=("UnrolledLBFGS",),
+                problems=(UnrolledEnergyNetwork,),
             ),
         ),
     )

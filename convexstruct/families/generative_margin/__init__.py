@@ -81,7 +81,7 @@ FAMILY = register(
                 equations="(28)-(30)",
                 formulation=GENERAL,
                 experiments=("general-objectives",),
-                solvers=("EntropicProximal",),
+                solvers=("EntropicProximal", "MaximumLikelihood"),
             ),
             System(
                 name="discriminative training with slacks rescaled by the loss",
@@ -89,7 +89,7 @@ FAMILY = register(
                 equations="(28)-(29)",
                 formulation=FORMULATIONS,
                 experiments=("general-objectives",),
-                solvers=("CoordinateWorkingSets", "OnlineWorkingSets", "ProximalRSD"),
+                solvers=("CoordinateWorkingSets", "MaximumLikelihood", "OnlineWorkingSets", "ProximalRSD"),
             ),
         ),
     )

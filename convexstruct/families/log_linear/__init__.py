@@ -122,20 +122,21 @@ FAMILY = register(
                 equations="(20.1)-(20.4), conditional",
                 formulation=("likelihood", "maximum_entropy", "clique_entropy"),
                 experiments=("chunking",),
+                problems=(ConditionalRandomField,),
             ),
             System(
                 name="log-linear model with hidden variables",
                 paper=PAPER_4,
                 equations="Proposition 20.3.3, clamped and unclamped expectations",
                 formulation=("expected_likelihood",),
-                solvers=("ExpectationMaximisation", "LBFGS"),
+                problems=(HiddenField,),
             ),
             System(
                 name="hidden Markov model by Baum-Welch",
                 paper=PAPER_4,
                 equations="Proposition 20.3.3, locally normalised; compared with in paper 3",
                 formulation=("expected_counts",),
-                solvers=("BaumWelch",),
+                problems=(HiddenMarkov,),
             ),
             System(
                 name="Markov random field",
@@ -143,6 +144,7 @@ FAMILY = register(
                 equations="(20.1)-(20.4), (20.10), (20.17)-(20.23)",
                 formulation=("likelihood", "maximum_entropy", "clique_entropy", "camel", "tree_reweighted"),
                 experiments=("camel", "log-likelihood-surface"),
+                problems=(MarkovRandomField,),
             ),
             System(
                 name="pseudolikelihood",
@@ -150,7 +152,7 @@ FAMILY = register(
                 equations="(20.31), Theorem 20.6.2, Example 20.6.3",
                 formulation=("pseudolikelihood",),
                 experiments=("pseudolikelihood",),
-                solvers=("LBFGS",),
+                problems=(PseudoLikelihood,),
             ),
             System(
                 name="approximate likelihood of wide fields",
@@ -158,7 +160,7 @@ FAMILY = register(
                 equations="20.5-20.6",
                 formulation=("camel", "tree_reweighted"),
                 experiments=("contrastive-divergence", "collapse"),
-                solvers=("ContrastiveDivergence", "DoubleLoop", "ImportanceSampling", "PseudoMoments"),
+                problems=(ApproximateField,),
             ),
         ),
     )

@@ -41,14 +41,14 @@ FAMILY = register(
                 equations="appendix B, (27)-(30)",
                 formulation=("box", "box_dual"),
                 experiments=("projection",),
-                solvers=("BreakpointSearch",),
+                problems=(BoxProjection,),
             ),
             System(
                 name="projection onto the local marginal polytope",
                 paper=PAPER_2,
                 equations="appendix E.3, (33)-(38)",
                 formulation=("tables", "tables_dual", "labellings"),
-                solvers=("MarginalAscent", "BlockAscent"),
+                problems=(MarginalProjection,),
             ),
         ),
     )

@@ -42,8 +42,23 @@ __all__ = [
 ]
 
 
-#: The solvers that need nothing of a problem but the most violated labellings.
-WITH_ANY_ORACLE = (BlockFrankWolfe, LaRank, NSlack, OneSlack, Subgradient, ColumnGeneration)
+SOLVERS = (
+    BlockFrankWolfe,
+    ConcaveConvex,
+    DualCoordinateAscent,
+    ExcessiveGap,
+    ExponentiatedGradient,
+    LaRank,
+    Mira,
+    NSlack,
+    OneSlack,
+    Perceptron,
+    RelaxedMargin,
+    Subgradient,
+    ColumnGeneration,
+)
+#: The solvers of problems with known labels and exact inference, by name.
+EXACT = tuple(solver.__name__ for solver in SOLVERS if solver not in (ConcaveConvex, RelaxedMargin))
 
 
 def best(problem: StructuredSVM | OracleSVM | LatentSVM, wanted: Profile) -> tuple[Solver, str]:
@@ -65,21 +80,7 @@ FAMILY = register(
         __name__,
         title="Structural SVMs and max-margin Markov networks",
         problems=(StructuredSVM, OracleSVM, LatentSVM),
-        solvers=(
-            BlockFrankWolfe,
-            ConcaveConvex,
-            DualCoordinateAscent,
-            ExcessiveGap,
-            ExponentiatedGradient,
-            LaRank,
-            Mira,
-            NSlack,
-            OneSlack,
-            Perceptron,
-            RelaxedMargin,
-            Subgradient,
-            ColumnGeneration,
-        ),
+        solvers=SOLVERS,
         best=best,
         systems=(
             System(
@@ -88,6 +89,7 @@ FAMILY = register(
                 equations="(P), (D), cutting planes, online training",
                 formulation=("n_slack", "dual_alpha", "dual_kernel", "n_slack_cuts", "one_slack_cuts"),
                 experiments=("surrogates", "cutting-planes", "online-learners"),
+                solvers=EXACT,
             ),
             System(
                 name="max-margin Markov network",
@@ -95,32 +97,35 @@ FAMILY = register(
                 equations="(5), (8)",
                 formulation=("marginals", "matrix_form", "local_relaxation"),
                 experiments=("ocr", "scene", "snakes"),
+                problems=(StructuredSVM,),
             ),
             System(
                 name="hidden Markov support vector machine",
                 paper=PAPER_4,
                 equations="Simple-Max-Margin, Slack variables",
                 formulation=("hm_svm", "hard_margin", "hard_margin_cuts"),
+                solvers=EXACT,
             ),
             System(
                 name="associative Markov network",
                 paper="Taskar, Chatalbashev, Koller: Learning associative Markov networks; named in paper 4",
                 equations="(4)-(6)",
                 formulation=("associative",),
+                solvers=EXACT,
             ),
             System(
                 name="structural SVM with any oracle",
                 paper="Tsochantaridis, Joachims, Hofmann, Altun: Large margin methods; the slides of paper 1",
                 equations="(P), margin scaling",
                 formulation=("some_labellings",),
-                solvers=tuple(solver.__name__ for solver in WITH_ANY_ORACLE),
+                problems=(OracleSVM,),
             ),
             System(
                 name="latent structural support vector machine",
                 paper="Yu, Joachims: Learning structural SVMs with latent variables; of the slides of paper 1",
                 equations="the concave-convex procedure",
                 formulation=("completed",),
-                solvers=("ConcaveConvex",),
+                problems=(LatentSVM,),
             ),
         ),
     )

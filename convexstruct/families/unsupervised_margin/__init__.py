@@ -59,7 +59,7 @@ FAMILY = register(
                 equations="Theorem 1, (9)-(12)",
                 formulation=("reduced", "full", "delta_cuts"),
                 experiments=("table1", "table2", "collapse-sdp"),
-                solvers=("InteriorPoint", "LowRank", "ReducedADMM"),
+                problems=(UnsupervisedMargin,),
             ),
             System(
                 name="labelling of least margin loss",
@@ -67,21 +67,21 @@ FAMILY = register(
                 equations="section 5, ACDHMM: relabel and retrain; Proposition 2, corrected",
                 formulation=("labelled",),
                 experiments=("table2", "table3", "proposition2"),
-                solvers=("Relabelling",),
+                problems=(MarginLabelling,),
             ),
             System(
                 name="unsupervised multiclass support vector machine",
                 paper=PAPER_3,
                 equations="section 2.2",
                 formulation=("multiclass",),
-                solvers=("InteriorPoint", "LowRank", "ReducedADMM"),
+                problems=(UnsupervisedMargin,),
             ),
             System(
                 name="unsupervised two-class support vector machine",
                 paper=PAPER_3,
                 equations="(3); section 5, Proposition 1: the alternation over M and lambda",
                 formulation=("two_class", "keep_or_flip"),
-                solvers=("Alternation", "InteriorPoint"),
+                problems=(PermutationInvariantMargin,),
             ),
         ),
     )
