@@ -102,10 +102,10 @@ class Energy:
         return np.asarray(found)
 
 
-def factor(matrix: Matrix, sign: float = 1.0) -> Matrix:
-    """B (L, L) with BB' the part of sign * ``matrix``, symmetric, that is positive semidefinite, up to rounding."""
+def factor(matrix: Matrix) -> Matrix:
+    """B (L, L) with BB' the part of ``matrix``, symmetric, that is positive semidefinite, up to rounding."""
     values, vectors = np.linalg.eigh(matrix)
-    return np.asarray(vectors * np.sqrt(np.maximum(sign * values, 0.0)))
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
 def semidefinite(matrix: Matrix) -> Any:

@@ -187,8 +187,7 @@ class ConvexEnergyNetwork:
     def bound(self, r: RoundedArray) -> Rounded:
         """D at r in the cube."""
         s_u, s_q, s_v = self.statistics(r)
-        b = factor(s_q.value, -1.0)
-        size = square(s_u) + square(s_q + product(b, exact(b.T))) + square(maximum(s_v, 0.0))
+        size = square(s_u) + square(s_q + semidefinite(-s_q.value)) + square(maximum(s_v, 0.0))
         value: Rounded = summed(r) - size / (2.0 * self.lam)
         return value
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import mpmath
@@ -10,7 +11,7 @@ import pytest
 
 from convexstruct.families.energy_network import EnergyInference
 from convexstruct.families.energy_network import energy as module
-from convexstruct.families.energy_network.energy import Energy, minimise, semidefinite, sigmoid, softplus
+from convexstruct.families.energy_network.energy import Energy, factor, minimise, semidefinite, sigmoid, softplus
 from convexstruct.rounding import exact
 from convexstruct.tolerances import DERIVATIVE, ROUNDING
 from tests.families.energy_network.networks import least_energy
@@ -105,9 +106,17 @@ def test_the_minimum_is_the_same_without_this_number_or_its_gap_is_worse(
 
 
 def test_the_semidefinite_part_is_one_and_its_error_holds() -> None:
-    matrix = np.diag([3.0, -2.0, 0.0, 1e-20])
-    found = semidefinite(matrix)
+    """BB' is semidefinite exactly, and the sums that are computed in its place are off, by no more than is said."""
+    found = semidefinite(np.diag([3.0, -2.0, 0.0, 1e-20]))
     assert np.abs(found.value - np.diag([3.0, 0.0, 0.0, 1e-20])).max() <= found.errors.max() <= 1e-14
+    matrix = np.random.default_rng(0).normal(size=(6, 6))
+    matrix = matrix + matrix.T
+    found, rows = semidefinite(matrix), [list(map(Fraction, row)) for row in factor(matrix).tolist()]
+    truth = [sum(a * b for a, b in zip(x, y)) for x in rows for y in rows]
+    off = [abs(Fraction(value) - each) for value, each in zip(found.value.ravel().tolist(), truth)]
+    assert all(o <= Fraction(e) for o, e in zip(off, found.errors.ravel().tolist()))
+    assert max(off) > 0
+    assert found.errors.max() <= 1e-14 * np.abs(matrix).max()
 
 
 def test_the_bounds_of_inference_hold_where_q_is_semidefinite_only_up_to_rounding() -> None:
