@@ -57,8 +57,10 @@ def remaining(certificate: Certificate, wanted: Profile) -> str:
 
 
 def _lost(certificate: Certificate, wanted: Profile) -> str:
-    """A message if the rounding of the bounds exceeds the gap wanted or the sums of the lower bound overflow; else
-    ""."""
+    """A message if the rounding of the bounds exceeds the gap wanted, the upper bound is infinite for its rounding
+    alone, or the sums of the lower bound overflow; else ""."""
+    if math.isinf(certificate.primal_allowance) and math.isfinite(certificate.claimed):
+        return "rounding may change the upper bound by any amount"
     if certificate.rounding > wanted.gap:
         return f"rounding may amount to {certificate.rounding:.1e} (relative), the gap wanted is {wanted.gap:.0e}"
     off = certificate.dual_residuals.values()

@@ -171,6 +171,13 @@ class UnrolledEnergyNetwork(Unconstrained):
             value: Rounded = summed(maximum(hinge, 0.0)) + 0.5 * self.lam * size
             return value if np.isfinite(value) else Rounded(np.inf)
 
+    def rounding_reason(self, point: Point, dual_point: Point | None) -> str:
+        """That of long steps: each multiplies what those before it are wrong by."""
+        longest = float(self.steps.max())
+        if len(self.steps) == 1 or longest <= 1.0:
+            return ""
+        return f"a step of {longest:.1e} multiplies what the steps before it are wrong by: take shorter steps"
+
     def dual(self, dual_point: Point) -> Rounded:
         """0: the losses and the penalty are at least that."""
         self.dual_residuals(dual_point)

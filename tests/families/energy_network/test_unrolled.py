@@ -93,7 +93,7 @@ def test_what_a_step_is_wrong_by_is_multiplied_by_those_that_follow(kind: str) -
     """At a maximum of the energy, which is steep there, a step of 100 takes y hundreds of times as far away as it was:
     errors hold at each step, and would not if they were those of the step alone."""
     rng = np.random.default_rng(0)
-    problem = UnrolledEnergyNetwork(np.ones((1, 1)), [[0]], 0.1, 1, [100.0, 100.0], kind)
+    problem = UnrolledEnergyNetwork(np.ones((1, 1)), np.zeros((1, 1), int), 0.1, 1, np.full(2, 100.0), kind)
     short = 0
     for a, c in zip(rng.uniform(90.0, 100.0, size=20), rng.uniform(-0.011, -0.009, size=20)):
         point = {"A": a, "B": 0.1, "b": -a * sigmoid(0.1), "c": c, "U": 0.5 * a * c}
@@ -203,3 +203,12 @@ def test_t_0_needs_a_step_of_length_0() -> None:
     problem, point = drawn()
     still = UnrolledEnergyNetwork(problem.X, problem.labels, 0.1, 3, np.zeros(1))
     assert still.relaxed(point) == pytest.approx(1.0 / (1.0 + np.exp(-problem.X @ point["B"].T)), rel=ROUNDING)
+
+
+def test_steps_that_multiply_rounding_without_end_are_named_as_its_cause() -> None:
+    """y stays in the cube, but no digit of it is known."""
+    x, labels = np.random.default_rng(0).normal(size=(20, 3)), np.random.default_rng(1).integers(2, size=(20, 4))
+    found = cs.solve(UnrolledEnergyNetwork(x, labels, 0.1, 3, np.full(3, 1e10)), max_iterations=50)
+    assert found.primal == np.inf
+    assert found.status is cs.Status.ROUNDING
+    assert "rounding may change the upper bound by any amount; a step of 1.0e+10 multiplies" in found.message

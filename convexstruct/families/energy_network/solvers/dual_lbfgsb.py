@@ -73,7 +73,7 @@ class DualLBFGSB:
         left = float(((2.0 * problem.T - 1.0) * problem.energy(point).gradient(problem.scores(point), y)).max())
         tried = [point, {name: (1.0 + min(max(left, 0.0), 1.0)) * each for name, each in point.items()}]
         value, _, point = min((problem.value(each, problem.worst(each, y)), i, each) for i, each in enumerate(tried))
-        said = "no step raises the dual any further: rounding" if done else ""
+        said = "no step raises the dual: the smaller lam is, the sooner its slopes are but rounding" if done else ""
         return Iterate(point, {"r": r}, value, bound, calls, done=done, message=said)
 
 

@@ -86,7 +86,8 @@ class UnrolledLBFGS:
                 said = f"stationary: the gradient of the whole unrolled loss has the length {length:.1e}"
                 yield Iterate(read(here.w), {}, here.value, 0.0, calls, done=True, message=said, stationary=True)
                 return
-            yield Iterate(read(here.w), {}, here.value, 0.0, calls)
+            said = f"the gradient of the whole unrolled loss has the length {length:.1e}"
+            yield Iterate(read(here.w), {}, here.value, 0.0, calls, message=said)
             there = None
             if len(pairs):
                 there = self._along(evaluated, here, -pairs.solve(lambda q: q, here.gradient, fit=True))
