@@ -36,6 +36,12 @@ class Mixture(NamedTuple):
     gibbs_shares: Matrix
 
 
+def of_examples(mixture: Mixture, start: Index, low: int, high: int) -> Mixture:
+    """A mixture's part for the examples low .. high - 1; start (N + 1,) : where each example's labels begin."""
+    labels, shares, gibbs, loss, of_gibbs = mixture
+    return Mixture(labels[:, start[low] : start[high]], shares[:, low:high], gibbs, loss, of_gibbs[:, low:high])
+
+
 def read_mixture(given: Mapping[str, Any], n_examples: int, dimension: int, cards: Index) -> Mixture:
     """The arrays of a dual point, with their shapes checked; ``cards`` (P,) are the numbers of labels. ValueError if a
     shape is wrong, an entry is not a number, or a label is out of range."""

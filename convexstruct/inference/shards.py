@@ -33,6 +33,7 @@ from convexstruct import deadline
 from convexstruct.arrays import Index
 from convexstruct.graphs import starts
 from convexstruct.inference.cluster import Cluster, WorkersLost, is_client, pairwise_sum
+from convexstruct.rounding import RoundedArray
 from convexstruct.validation.arguments import cut, described, refuse, sentence, whole
 
 if TYPE_CHECKING:
@@ -161,6 +162,11 @@ class Shards:
         found: Sum = self._answers(method.__name__, [arguments], summed=True)[0]
         return found
 
+    def total_each(self, method: Callable[..., Sum], arguments: Sequence[tuple[Any, ...]]) -> Sum:
+        """`total` with arguments of its own for each part."""
+        found: Sum = self._answers(method.__name__, arguments, summed=True)[0]
+        return found
+
     def map_each(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         """``method(*arguments[i])`` of part i, for every part, in order. Raises `DeadlinePassed` if a worker brings
         nothing until the deadline."""
@@ -257,10 +263,19 @@ def joined(found: Sequence[Any]) -> Any:
 def _added(one: Any, other: Any) -> Any:
     if isinstance(one, tuple):
         return tuple(_added(*each) for each in zip(one, other))
-    if np.ndim(one) == 1 and len(one) != len(other):
-        short, long = sorted((one, other), key=len)
-        return long + np.pad(short, (0, len(long) - len(short)))
-    return one + other
+    longest = max(_size(one), _size(other))
+    return _padded(one, longest) + _padded(other, longest)
+
+
+def _size(given: Any) -> int:
+    return given.value.size if isinstance(given, RoundedArray) else np.size(given)
+
+
+def _padded(vector: Any, longest: int) -> Any:
+    """A vector with zeros at its end; anything else as it is."""
+    if isinstance(vector, RoundedArray):
+        return RoundedArray(_padded(vector.value, longest), _padded(vector.errors, longest))
+    return np.pad(vector, (0, longest - len(vector))) if np.ndim(vector) == 1 else vector
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import networkx as nx
@@ -39,11 +40,12 @@ from numpy.typing import ArrayLike
 
 from convexstruct import deadline
 from convexstruct.arrays import OPTIONAL, Flags, Index, Labels, Matrix, Point, Tensor, Vector
-from convexstruct.core.mixtures import Mixture, outside_simplex, read_mixture
+from convexstruct.core.mixtures import Mixture, of_examples, outside_simplex, read_mixture
 from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.basis import Basis, exact_scores, joined, pairwise_parts
 from convexstruct.families.log_linear.entropy import add_gibbs, log_losses
 from convexstruct.families.log_linear.penalised import Penalised
+from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.families.log_linear.separable import never_falling, never_true, separates
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.feature_sizes import reason
@@ -55,7 +57,7 @@ from convexstruct.inference.exact import ChainInference, Inference, exact_infere
 from convexstruct.inference.prediction import of_one_kind, read_others
 from convexstruct.inference.shards import Shards, Workers, in_shards
 from convexstruct.oracles.chain import chain
-from convexstruct.rounding import GREATEST, TINY, Rounded, exact, gamma, summed, total
+from convexstruct.rounding import GREATEST, TINY, Rounded, RoundedArray, exact, gamma, summed, total
 from convexstruct.tolerances import DUAL_ROUNDING
 from convexstruct.validation.arguments import mapping, number
 from convexstruct.validation.arrays import predictive, raw
@@ -267,9 +269,19 @@ class ConditionalRandomField(Penalised):
 
     def primal(self, point: Point) -> Rounded:
         """P(theta) with its allowance; inf where it is undefined, or scores might overflow."""
-        theta, features = point["theta"], self.features
+        theta = point["theta"]
         if not np.isfinite(theta).all():
             return Rounded(math.inf)
+        with np.errstate(all="ignore"):
+            value: Rounded = self.loss(theta) + self.penalty.value(theta)
+        return value if math.isfinite(value) else Rounded(math.inf)
+
+    def loss(self, theta: Vector) -> Rounded:
+        """L(theta) with its allowance; inf where scores might overflow."""
+        if self.shards is not None and self.penalty != Penalty():  # without a penalty a basis of all examples sharpens
+            return self.shards.total(self.loss, theta)
+        features = self.features
+        theta = theta[: features.dimension]
         with np.errstate(all="ignore"):
             size, error = score_errors(features, theta)
             if not size.sum() < GREATEST:
@@ -279,9 +291,7 @@ class ConditionalRandomField(Penalised):
             moved = [float(ceiling @ each) for each in error]
             node, edge = exact_scores(self.basis.parts, theta, *self.scores(theta), moved)
             apart = log_losses(self.oracle, features, node, edge)
-            value = summed(exact(self.weights) * self.scale.C * apart) + self.penalty.value(theta)
-            if not math.isfinite(value):
-                return Rounded(math.inf)
+            value = summed(exact(self.weights) * self.scale.C * apart)
             return Rounded.of(value, value.allowance, 2.0 * sum(moved))
 
     # -- dual ----------------------------------------------------------------------------------------------------------
@@ -294,8 +304,8 @@ class ConditionalRandomField(Penalised):
             return Rounded(-math.inf)
         with np.errstate(all="ignore"):
             basis = self.basis
-            entropy, psi, error = basis.problem.enclosed(mixture)
-            found = (basis.reach or self.penalty).lower_bound(entropy, psi, error + basis.off)
+            entropy, psi = basis.problem.enclosed(mixture)
+            found = (basis.reach or self.penalty).lower_bound(entropy, psi.value, psi.errors + basis.off)
         return found if found > 0 else Rounded(0.0)
 
     def in_basis(self) -> Basis:
@@ -305,9 +315,13 @@ class ConditionalRandomField(Penalised):
         vars(problem)["oracle"] = self.oracle
         return joined(problem, parts, self.features.largest, said)
 
-    def enclosed(self, mixture: Mixture) -> tuple[Rounded, Vector, Vector]:
-        """(C sum_i omega_i H_i, Psi, a bound on Psi's error) of a mixture, its shares scaled to sum to at most 1."""
+    def enclosed(self, mixture: Mixture) -> tuple[Rounded, RoundedArray]:
+        """(C sum_i omega_i H_i, Psi), with their errors, of a mixture, its shares scaled to sum to at most 1."""
         features, ceiling = self.features, self.ceiling
+        if self.shards is not None:
+            start = features.node_start
+            given = [(of_examples(mixture, start, low, high),) for low, high in pairwise(self.shards.at)]
+            return self.shards.total_each(self.enclosed, given)
         parts = [np.maximum(part, 0.0) for part in (mixture.label_shares, mixture.gibbs_shares)]
         rows = len(parts[0]) + len(parts[1])
         smallest = float(ceiling.min())
@@ -321,7 +335,7 @@ class ConditionalRandomField(Penalised):
             labels = row.astype(np.int64)
             first, second = labels[features.edges].T
             if self.forbidden is not None and share[features.edge_example[self.forbidden[first, second]]].any():
-                return Rounded(-math.inf), np.zeros(self.dimension), np.zeros(self.dimension)
+                return Rounded(-math.inf), exact(np.zeros(self.dimension))
             mixed.add_labelling(labels, share)
         for theta, share in zip(mixture.gibbs, parts[1] * clear):
             deadline.check()
@@ -330,9 +344,8 @@ class ConditionalRandomField(Penalised):
         longest = int(features.lengths.max())
         mixed.relative += gamma(rows + longest + 2 * features.n_labels + 16)
         mixed.absolute += TINY * (rows + 4)
-        psi = mixed.psi(mixed.differences())
         value = total(entropies) if all(map(math.isfinite, entropies)) else Rounded(-math.inf)
-        return value, psi.value, psi.errors
+        return value, mixed.psi(mixed.differences())
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """How far the shares are from distributions."""

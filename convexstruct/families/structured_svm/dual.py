@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -28,7 +29,14 @@ import numpy as np
 from convexstruct import deadline
 from convexstruct.arrays import Point, Vector
 from convexstruct.families.structured_svm.kernel_rounding import of_lower_bound
-from convexstruct.families.structured_svm.witness import Posed, Witness, agreeing, consistent, read_witness
+from convexstruct.families.structured_svm.witness import (
+    Posed,
+    Witness,
+    agreeing,
+    consistent,
+    of_examples,
+    read_witness,
+)
 from convexstruct.features.graphs.gram import GramFeatures
 from convexstruct.inference.differences import Marginals
 from convexstruct.inference.exact import Inference
@@ -43,6 +51,8 @@ class Margin(Posed, Protocol):
     def oracle(self) -> Inference: ...
 
     def project(self, w: Vector) -> Vector: ...
+
+    def enclosed(self, witness: Witness) -> Enclosed: ...
 
 
 class Aggregate(NamedTuple):
@@ -65,12 +75,15 @@ class Enclosed(NamedTuple):
 
 def aggregate(problem: Margin, dual_point: Point) -> Aggregate:
     """(Psi, E) of a witness whose shares are clipped at 0 and scaled to sum to at most 1."""
-    found = enclosed(problem, read_witness(problem, dual_point))
+    found = problem.enclosed(read_witness(problem, dual_point))
     return Aggregate(found.psi.value, float(found.loss))
 
 
 def enclosed(problem: Margin, witness: Witness) -> Enclosed:
     """(Psi, E) of a witness, as `aggregate`, with bounds on their errors."""
+    if problem.shards is not None and problem.kernel is None:  # the norms of a kernel's features lie here
+        given = [(of_examples(witness, problem.features, *ends),) for ends in pairwise(problem.shards.at)]
+        return Enclosed(*problem.shards.total_each(problem.enclosed, given))
     features, ceiling = problem.features, problem.ceiling
     n_examples, size = problem.n_examples, features.n_labels
     parts = [np.maximum(part, 0.0) for part in (witness.label_shares, witness.gibbs_shares)]
@@ -153,7 +166,7 @@ def _loss(problem: Margin, mixed: Marginals, lost_by: Vector) -> Rounded:
 def dual(problem: Margin, witness: Witness) -> Rounded:
     """max over 0 <= t <= 1 - eta of D(t Psi, t E), and its allowance: at least 0 = D(0), or -inf if not finite."""
     with np.errstate(all="ignore"):
-        return on_ray(enclosed(problem, witness), problem.lam, problem.project, problem.kernel)
+        return on_ray(problem.enclosed(witness), problem.lam, problem.project, problem.kernel)
 
 
 def on_ray(

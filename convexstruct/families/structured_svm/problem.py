@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -45,11 +45,11 @@ from numpy.typing import ArrayLike
 
 from convexstruct.arrays import OPTIONAL, Index, Labels, Matrix, Point, Tensor, Vector
 from convexstruct.core.scale import Scale
-from convexstruct.families.structured_svm.dual import Aggregate, aggregate, dual
+from convexstruct.families.structured_svm.dual import Aggregate, Enclosed, aggregate, dual, enclosed
 from convexstruct.families.structured_svm.evaluation import Evaluation
 from convexstruct.families.structured_svm.oracle_problem import OracleSVM
-from convexstruct.families.structured_svm.rounding import objective, primal
-from convexstruct.families.structured_svm.witness import infeasibility, read_witness
+from convexstruct.families.structured_svm.rounding import hinge_sum, objective, primal
+from convexstruct.families.structured_svm.witness import Witness, infeasibility, read_witness
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.feature_sizes import reason
 from convexstruct.features.graphs.gram import GramFeatures, gram_features
@@ -59,7 +59,6 @@ from convexstruct.inference.exact import Best, Inference
 from convexstruct.inference.forests import Forests, forests
 from convexstruct.inference.loopy import choose_oracle
 from convexstruct.inference.prediction import decode, of_one_kind, read_others
-from convexstruct.inference.sharded_oracle import ShardedInference
 from convexstruct.inference.shards import Shards, Workers, in_shards, joined
 from convexstruct.losses import Costs
 from convexstruct.rounding import Rounded
@@ -210,21 +209,11 @@ class StructuredSVM:
         # Each call makes and frees tables as large as the scores. Freeing one array of nearly 32 MiB, which is never
         # written to, makes glibc keep such memory instead of returning it (mallopt(3), "dynamic mmap threshold").
         np.empty(31 * 2**20, dtype=np.uint8)
-        whole = choose_oracle(self.features, self.inference)
-        return whole if self.shards is None else ShardedInference(whole, self.features, self.shards)
+        return choose_oracle(self.features, self.inference)
 
     @cached_property
     def shards(self) -> Shards | None:
         return in_shards(self.workers, self.features.lengths, self.some)
-
-    @property
-    def whole(self) -> StructuredSVM:
-        """The problem with all examples in this process, where the lower bound is computed."""
-        return self._here if self.workers else self
-
-    @cached_property
-    def _here(self) -> StructuredSVM:
-        return replace(self, workers=None)
 
     @property
     def dimension(self) -> int:
@@ -288,6 +277,19 @@ class StructuredSVM:
         loss, weights = self.loss.some(features, nodes), self.weights[examples]
         return StructuredSVM(features, loss, self.scale, weights, self.scaling, self.inference)
 
+    def softened(self, theta: Vector, loss: float) -> tuple[float, Vector, float]:
+        """(sum_i c_i ln Z_i, Psi (d,), E) of labellings ~ exp(<theta, f(x_i, y)> + loss E_i(y)), with c = C omega and E
+        the node losses; the first is inf where scores overflow."""
+        if self.shards is not None:
+            return self.shards.total(self.softened, theta, loss)
+        node, edge = self.scores(theta)
+        node += loss * self.loss.costs
+        if not (np.isfinite(node.sum()) and np.isfinite(edge.sum())):
+            return np.inf, np.zeros(self.dimension), 0.0
+        sums = self.oracle.sums(node, edge, self.ceiling)
+        psi = self.truth_joint - self.features.adjoint(sums.node, sums.edge)
+        return float(self.ceiling @ sums.log_partition), psi, float((sums.node * self.loss.costs).sum())
+
     # -- primal --------------------------------------------------------------------------------------------------------
 
     def most_violated(self, w: Vector) -> Evaluation:
@@ -350,6 +352,10 @@ class StructuredSVM:
             return Rounded(np.inf)
         return primal(self, point)
 
+    def hinge_sum(self, point: Point) -> Rounded:
+        """sum_i C omega_i H_i(w) and its allowance."""
+        return hinge_sum(self, point)
+
     @cached_property
     def forests(self) -> Forests:
         """The graphs as forests, for shifts (`convexstruct.inference.forests`)."""
@@ -389,14 +395,18 @@ class StructuredSVM:
     def aggregate(self, dual_point: Point) -> Aggregate:
         """(Psi, E) of a dual witness, recomputed from the data; negative shares count as 0, and shares of an example
         that sum to more than 1 are scaled to sum to 1."""
-        return aggregate(self.whole, dual_point)
+        return aggregate(self, dual_point)
 
     def dual(self, dual_point: Point) -> Rounded:
         """A lower bound on the optimum from a dual witness alpha, with the allowance for its rounding: the maximum of
         D(t alpha) over 0 <= t <= 1; -inf if alpha is infeasible by more than `DUAL_ROUNDING`."""
         if infeasibility(self, dual_point) > DUAL_ROUNDING:
             return Rounded(-np.inf)
-        return dual(self.whole, read_witness(self, dual_point))
+        return dual(self, read_witness(self, dual_point))
+
+    def enclosed(self, witness: Witness) -> Enclosed:
+        """(Psi, E) of a witness, with their errors."""
+        return enclosed(self, witness)
 
     def rounding_reason(self, point: Point, dual_point: Point | None) -> str:
         """The property of the data that makes the allowances large: a feature of unusual size, or a large C."""

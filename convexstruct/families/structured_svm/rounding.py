@@ -58,6 +58,8 @@ class Margin(Posed, Protocol):
 
     def most_violated(self, w: Vector) -> Violated: ...
 
+    def hinge_sum(self, point: Point) -> Rounded: ...
+
 
 def objective(lam: float, ceiling: Any, w: Vector, hinge: Any) -> Rounded:
     """lam/2 |w|^2 + sum_i C omega_i hinge_i, with ``ceiling`` C omega (N,)."""
@@ -67,9 +69,22 @@ def objective(lam: float, ceiling: Any, w: Vector, hinge: Any) -> Rounded:
 
 def primal(problem: Margin, point: Point) -> Rounded:
     """P(w) and its allowance; inf where scores might overflow."""
-    w, features, most = point["w"], problem.features, problem.loss.most
-    if not (w.any() or most.any()):
+    w = point["w"]
+    if not (w.any() or problem.loss.most.any()):
         return Rounded(0.0)
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        value: Rounded = 0.5 * problem.lam * square(w) + problem.hinge_sum(point)
+        if problem.kernel is not None:
+            value = Rounded.of(value, value.allowance, of_upper_bound(problem, problem.kernel, problem.lam, w))
+        return value if math.isfinite(value) else Rounded(math.inf)
+
+
+def hinge_sum(problem: Margin, point: Point) -> Rounded:
+    """sum_i C omega_i H_i(w) and its allowance; inf where scores might overflow."""
+    if problem.shards is not None and "shifts" not in point:
+        return problem.shards.total(problem.hinge_sum, point)
+    features, most = problem.features, problem.loss.most
+    w = point["w"][: features.dimension]
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         size, error = (each.sum(axis=0) for each in score_errors(features, w))
         shifts = point.get("shifts")
@@ -93,7 +108,4 @@ def primal(problem: Margin, point: Point) -> Rounded:
         else:
             error = 2.0 * (error + rate * (size + most))
         ceiling = exact(problem.weights) * problem.scale.C
-        value = objective(problem.lam, ceiling, w, RoundedArray(hinge, error))
-        if problem.kernel is not None:
-            value = Rounded.of(value, value.allowance, of_upper_bound(problem, problem.kernel, problem.lam, w))
-        return value if math.isfinite(value) else Rounded(math.inf)
+        return summed(ceiling * RoundedArray(hinge, error))

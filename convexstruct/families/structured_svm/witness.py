@@ -10,10 +10,12 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from convexstruct.arrays import Labels, Matrix, Point, Tensor, Vector
-from convexstruct.core.mixtures import outside_simplex, read_mixture
+from convexstruct.core.mixtures import Mixture, outside_simplex, read_mixture
+from convexstruct.core.mixtures import of_examples as mixture_of_examples
 from convexstruct.features.graphs.gram import GramFeatures
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.features.graphs.pairwise_loss import PairwiseLoss
+from convexstruct.inference.shards import Shards
 from convexstruct.oracles.tree.forest import forest
 from convexstruct.validation.arguments import mapping
 from convexstruct.validation.arrays import real
@@ -47,6 +49,9 @@ class Posed(Protocol):
     @property
     def kernel(self) -> GramFeatures | None: ...
 
+    @property
+    def shards(self) -> Shards | None: ...
+
 
 class Witness(NamedTuple):
     """The arrays of a dual point, as the docstring of `problem` names and describes them; absent kinds are empty."""
@@ -59,6 +64,14 @@ class Witness(NamedTuple):
     node_marginals: Matrix
     edge_marginals: Tensor
     marginal_shares: Vector
+
+
+def of_examples(witness: Witness, features: PairwiseFeatures, low: int, high: int) -> Witness:
+    """A witness's part for the examples low .. high - 1 of ``features``."""
+    mixture = mixture_of_examples(Mixture(*witness[:5]), features.node_start, low, high)
+    nodes, edges = (slice(start[low], start[high]) for start in (features.node_start, features.edge_start))
+    of_nodes, of_edges, shares = witness[5:]
+    return Witness(*mixture, of_nodes[nodes], of_edges[edges], shares[low:high])
 
 
 def read_witness(problem: Posed, dual_point: Point) -> Witness:

@@ -73,10 +73,8 @@ class Temper:
 
     def stage(self) -> None:
         """One stage of the entropic proximal point method."""
-        problem, features, tau, c = self.problem, self.problem.features, self.tau, self.problem.ceiling
-        costs = problem.loss.costs
-        node = features.node_scores(self.theta) + self.loss * costs
-        before = problem.oracle.sums(node, features.edge_scores(self.theta)).log_partition
+        problem, features, tau = self.problem, self.problem.features, self.tau
+        before = problem.softened(self.theta, self.loss)[0]
         new_loss = self.loss + 1.0 / tau
         bound, at = self.bound, None
 
@@ -84,16 +82,14 @@ class Temper:
             nonlocal bound, at
             deadline.check()
             theta = self.theta + w / tau
-            node, edge = features.node_scores(theta) + new_loss * costs, features.edge_scores(theta)
-            if not (np.isfinite(node.sum()) and np.isfinite(edge.sum())):
+            log_partition, psi, lost = problem.softened(theta, new_loss)
+            if not np.isfinite(log_partition):
                 return np.inf, np.zeros(len(w))  # the step is too long: scores overflow
-            sums = problem.oracle.sums(node, edge, c)
-            psi = problem.truth_joint - features.adjoint(sums.node, sums.edge)
             if self.smooth:
-                value = problem.best_on_ray(psi, float((sums.node * costs).sum()))
+                value = problem.best_on_ray(psi, lost)
                 if value > bound:
                     bound, at = value, theta
-            rise = tau * float(c @ (sums.log_partition - before))
+            rise = tau * (log_partition - before)
             return 0.5 * problem.lam * float(w @ w) + rise - float(problem.truth_joint @ w), problem.lam * w - psi
 
         box = None
