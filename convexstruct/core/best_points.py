@@ -75,11 +75,15 @@ class BestPoints:
             self.dual_point, self.lower_bound = iterate.dual_point, iterate.lower_bound
         return True
 
+    def made(self) -> Point | None:
+        """The dual point, which the solver may have left to be made when it is needed."""
+        return self.dual_point() if callable(self.dual_point) else self.dual_point
+
     def certified(self, problem: Problem) -> Certified:
         """The points and their certificate, computed by ``problem``, one of the two."""
         assert self.point is not None
         with np.errstate(all="ignore"):
-            dual_point = self.dual_point() if callable(self.dual_point) else self.dual_point
+            dual_point = self.made()
             return Certified(self.point, dual_point, certify(problem, self.point, dual_point, self.wanted.floor))
 
     def certify_early(self, seconds: float, took: float, time_limit: float | None) -> None:

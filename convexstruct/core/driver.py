@@ -15,7 +15,9 @@ check it. If the last certificate is interrupted, the run returns the latest int
 
 from __future__ import annotations
 
+import logging
 import math
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
@@ -33,12 +35,15 @@ from convexstruct.core.registry import check_family, choose, family_of
 from convexstruct.core.solution import Solution, Status
 from convexstruct.core.trace import Trace
 from convexstruct.deadline import DeadlinePassed, within
+from convexstruct.files import check_writable
 from convexstruct.inference.shards import read_executor, sharded
 from convexstruct.tolerances import HIGH, Profile, profile
-from convexstruct.validation.arguments import number, refuse, sentence, whole
+from convexstruct.validation.arguments import number, path_of, refuse, sentence, whole
 
 if TYPE_CHECKING:
     from distributed import Client
+
+logger = logging.getLogger(__name__)
 
 #: A run ends when the solver's own gap is below this share of the gap wanted. The certificate sums in another order and
 #: so rounds differently; with this margin its gap is usually small enough too.
@@ -56,6 +61,8 @@ def solve(
     callback: Callable[[Iterate, Trace], bool | None] | None = None,
     progress: Progress | bool | None = None,
     executor: Executor | Client | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: float = 60.0,
 ) -> Solution:
     """Minimise ``problem`` until the certified relative gap is within ``tol``.
 
@@ -79,6 +86,9 @@ def solve(
     progress : True for a bar on standard error, or an object with ``update``; default none.
     executor : any ``concurrent.futures.Executor``, or a Dask client: examples lie in shards on its workers, and sums
         over examples are theirs.
+    checkpoint : a file for the best points so far, written whole every so many seconds, ``every``. `Solution.load`
+        certifies them, and ``start=`` goes on from them. Where it cannot be written, as on a full disk, the one before
+        is kept, with a warning in the log.
 
     Returns
     -------
@@ -97,6 +107,9 @@ def solve(
     wanted = profile(tol)
     max_iterations, time_limit = _limits(max_iterations, time_limit)
     _check(problem, solver, start, callback, progress, executor)
+    every = number("every", every, above=0)
+    if checkpoint is not None:
+        check_writable(path_of("checkpoint", checkpoint), "checkpoint")
     why = ""
     if solver is None:
         solver, why = choose(problem, wanted)
@@ -109,7 +122,7 @@ def solve(
         least = wanted.floor
     points, trace = BestPoints(placed, problem, wanted), Trace(least=least)
     show = reporter(progress, name, wanted, least)
-    run = _Run(name, points, trace, show, callback, max_iterations, time_limit, begin)
+    run = _Run(name, points, trace, show, callback, max_iterations, time_limit, begin, checkpoint, every)
     try:
         run.follow(solver, start)
         found = run.certified(start)
@@ -125,7 +138,8 @@ def solve(
 class _Run:
     """A run of the solver called ``name``: what it has yielded, and how it ended.
 
-    The limits are in rounds and in seconds. begin : when it began, by `time.perf_counter`. rounds : those to come, each
+    The limits are in rounds and in seconds. checkpoint, every : as in `solve`. saved : the second at which the file was
+    written. begin : when it began, by `time.perf_counter`. rounds : those to come, each
     with its number. done : whether the last one said so. target : the run ends when the solver's own gap, ``own``, is
     at most this.
     """
@@ -138,6 +152,9 @@ class _Run:
     max_iterations: int | None
     time_limit: float | None
     begin: float
+    checkpoint: str | os.PathLike[str] | None
+    every: float
+    saved: float = 0.0
     status: Status = Status.STALLED
     message: str = ""
     rounds: Iterator[tuple[int, Iterate]] | None = None
@@ -209,7 +226,21 @@ class _Run:
         if self.time_limit is not None and seconds >= self.time_limit - points.room(self.time_limit):
             return Status.TIME_LIMIT
         points.certify_early(seconds, took, self.time_limit)
+        self._save()
         return None
+
+    def _save(self) -> None:
+        """Write the checkpoint, if it is time to."""
+        if self.checkpoint is None or self.seconds < self.saved + self.every:
+            return
+        unknown = Certificate(math.inf, -math.inf, math.inf, math.inf)
+        found = self.points.earlier or Certified(self.points.point or {}, self.points.made(), unknown)
+        said = f"checkpoint after {self.trace.iteration[-1]} rounds"
+        try:
+            Solution(*found, Status.INTERRUPTED, self.trace, self.name, said).save(self.checkpoint)
+        except OSError as error:
+            logger.warning("the checkpoint was not written: %s", error)
+        self.saved = self.seconds
 
     def certified(self, start: Solution | None) -> Certified:
         """The points that the run returns with their certificate: the best ones, or, where the last certificate is not

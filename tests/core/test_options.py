@@ -60,6 +60,8 @@ REFUSED: dict[str, list[Any]] = {
     "progress": [3, "x", [], Hostile(), print],
     "callback": [3, "x", [], Hostile()],
     "executor": [3, "x", [], Hostile(), print],
+    "checkpoint": [3, "", [], Hostile(), "a\0b"],
+    "every": ["x", None, np.nan, np.inf, 0, -1, True, [], Hostile()],
 }
 ARGUMENTS = [{name: value} for name, values in REFUSED.items() for value in values]
 
