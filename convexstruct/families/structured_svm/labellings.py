@@ -113,9 +113,13 @@ class Labellings:
 
     def joint_each(self, flat: Labels, examples: Index | None = None) -> sp.csr_array:
         """f(x_i, y), sparse (n, d), of one labelling of each example, or of ``examples`` (which may repeat)."""
+        return sp.csr_array(self.joint_rows(flat, examples))
+
+    def joint_rows(self, flat: Labels, examples: Index | None = None) -> Matrix:
+        """`joint_each` as an array."""
         chosen = range(self.n_examples) if examples is None else examples.tolist()
         rows = [self.met(i, part)[0] for i, part in zip(chosen, self._parts(flat, chosen))]
-        return sp.csr_array(np.array(rows).reshape(len(rows), self.dimension))
+        return np.array(rows).reshape(len(rows), self.dimension)
 
     def joint(self, flat: Labels, weight: Vector) -> Vector:
         """sum_i weight_i f(x_i, y); shape (d,)."""

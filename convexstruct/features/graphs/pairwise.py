@@ -217,6 +217,12 @@ class PairwiseFeatures:
         With ``examples`` (m,), ``labels`` are those of these examples alone, one example after the other, and the rows
         (m, d) are theirs; an example may come several times.
         """
+        rows = self.joint_rows(labels, examples)
+        return rows if sp.issparse(rows) else sp.csr_array(rows)
+
+    def joint_rows(self, labels: Labels, examples: Index | None = None) -> Matrix | sp.csr_array:
+        """`joint_each`, as an array where that has no more cells than there are numbers to be added up in them: several
+        times faster than to sort these by row and column."""
         wanted = np.arange(self.n_examples) if examples is None else examples
         node, begin = ranges(self.node_start, wanted)
         row = np.repeat(np.arange(len(wanted)), np.diff(begin))
@@ -231,8 +237,11 @@ class PairwiseFeatures:
             columns = (labels[:, None] * width + np.arange(width)).ravel()
             values = np.asarray(chosen).ravel()
         of_edges, (row, place) = self._edge_entries(labels, wanted)
-        at = np.concatenate((rows, row)), np.concatenate((columns, self.n_node_weights + place))
-        return sp.csr_array((np.concatenate((values, of_edges)), at), shape=(len(wanted), self.dimension))
+        rows, columns = np.concatenate((rows, row)), np.concatenate((columns, self.n_node_weights + place))
+        values, shape = np.concatenate((values, of_edges)), (len(wanted), self.dimension)
+        if shape[0] * shape[1] > len(values):
+            return sp.csr_array((values, (rows, columns)), shape=shape)
+        return np.bincount(rows * shape[1] + columns, values, shape[0] * shape[1]).reshape(shape)
 
     def edges_each(self, labels: Labels, wanted: Index) -> sp.csr_array:
         """The part of `joint_each` that belongs to w_edge, of the examples ``wanted`` (m,); sparse (m, d_edge)."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -107,15 +108,14 @@ class ColumnGeneration:
         if isinstance(problem, OracleSVM):
             yield from self._pooled(problem, start)
             return
-        parts = by_component(problem)
-        if parts is None:
+        split = by_component(problem)
+        if split is None:
             yield from self._whole(problem, start)
             return
-        for iterate in self._whole(parts, start):
-            witness = iterate.dual_point
-            assert witness is not None
-            point = witness() if callable(witness) else witness
-            yield replace(iterate, dual_point=witness_of_whole(problem, parts, point))
+        for iterate in self._whole(split, start):
+            assert iterate.dual_point is not None
+            witness = partial(witness_of_whole, problem, split, iterate.dual_point)
+            yield replace(iterate, dual_point=witness)
 
     def _whole(self, problem: StructuredSVM, start: Solution | None) -> Iterator[Iterate]:
         work = pool_work(problem)
@@ -149,11 +149,11 @@ class ColumnGeneration:
     def _pooled(self, problem: StructuredSVM | OracleSVM, start: Solution | None) -> Iterator[Iterate]:
         """The pools alone, from the labellings of ``start`` and those violated at its w."""
         pools, w = LabellingPools(problem), starting_w(problem, start)
-        found = problem.most_violated(w)
-        pools.add(found.labels)
+        violated = problem.most_violated(w)
+        pools.add(violated.labels)
         if start is not None:
             pools.adopt(start.dual_point or {})
-        yield from self._finish(problem, pools, w, found.value, 1)
+        yield from self._finish(problem, pools, w, violated.value, 1)
 
     def _finish(
         self, problem: StructuredSVM | OracleSVM, pools: LabellingPools, w: Vector, best: float, calls: int
@@ -168,9 +168,9 @@ class ColumnGeneration:
             best, w = min((best, w), (iterate.primal, iterate.point["w"]), key=lambda pair: pair[0])
             columns = pools.n_columns
             if not iterate.done and columns < problem.dimension and step_work(problem, columns) > GROWN_WORK:
-                assert isinstance(iterate.dual_point, dict)
+                assert callable(iterate.dual_point)
                 run = Ascent(problem, np.random.default_rng(self.seed))
-                run.adopt(iterate.dual_point)
+                run.adopt(iterate.dual_point())
                 break
         if run is not None:
             yield from ascend(run, w, shown=False)
@@ -239,21 +239,21 @@ def finish(
         tolerance = INNER_SHARE * gap
         solved = solve_pools(pools.columns(), problem.ceiling, problem.lam, w, tolerance, problem.features.nonnegative)
         w, pools.alpha = problem.project(solved.w), solved.alpha
-        found = problem.most_violated(w)
+        violated = problem.most_violated(w)
         calls += 1
         witness = pools.witness(solved.alpha)
         bound = max(bound, solved.bound)
-        best = min(best, found.value)
-        added = pools.add(found.labels, found.violation > 0)
+        best = min(best, violated.value)
+        added = pools.add(violated.labels, violated.violation > 0)
         inner, end = solved.primal - solved.bound, EXACT_GAP * magnitude(problem, best)
         exhausted = added == 0 and (inner <= end or inner > tolerance)  # solved, or as well as rounding allows
         message = ""
         if exhausted and inner > end:
-            message = f"rounding ends the quadratic program over the labellings found at a gap of {inner:.1e}"
+            message = f"rounding ends the quadratic program over the pools at a gap of {inner:.1e}"
             if not np.isfinite(inner):
                 message = "products of the features overflow"
             if isinstance(problem, StructuredSVM):
                 message += f"; {problem.rounding_reason({}, None)}"
-        yield Iterate({"w": w}, witness, found.value, solved.bound, calls, done=exhausted, message=message)
+        yield Iterate({"w": w}, witness, violated.value, solved.bound, calls, done=exhausted, message=message)
         if exhausted:
             return

@@ -7,6 +7,7 @@ pools: the labellings of an example are all combinations of those of its compone
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -28,24 +29,26 @@ def by_component(problem: StructuredSVM) -> StructuredSVM | None:
     layout = oracle.layout
     if layout.n_trees == features.n_examples or (np.diff(layout.tree) < 0).any():
         return None
-    parts = replace(features, node_start=np.concatenate(([0], layout.roots + 1)).astype(np.intp))
-    if (np.diff(parts.edge_example) < 0).any():
+    split = replace(features, node_start=np.concatenate(([0], layout.roots + 1)).astype(np.intp))
+    if (np.diff(split.edge_example) < 0).any():
         return None
-    loss = replace(problem.loss, example=parts.example, n_examples=parts.n_examples)
+    loss = replace(problem.loss, example=split.example, n_examples=split.n_examples)
     weights = problem.weights[features.example[layout.roots]]
-    return replace(problem, features=parts, loss=loss, weights=weights)
+    return replace(problem, features=split, loss=loss, weights=weights)
 
 
-def witness_of_whole(problem: StructuredSVM, parts: StructuredSVM, witness: Point) -> Point:
-    """A dual witness of the components as one of ``problem``: Gibbs measures stay, since they are products over
-    components; mixtures of labellings become the marginals of the product over components."""
+def witness_of_whole(problem: StructuredSVM, split: StructuredSVM, witness: Point | Callable[[], Point]) -> Point:
+    """A dual witness of the components, ``split``, as one of ``problem``: Gibbs measures stay, since they are products
+    over components; mixtures of labellings become the marginals of the product over components."""
+    if callable(witness):
+        witness = witness()
     if "gibbs" in witness:
         shares = witness["gibbs_shares"][:, [0]]  # one share for all examples
         return {**witness, "gibbs_shares": np.repeat(shares, problem.n_examples, axis=1)}
-    features = parts.features
+    features = split.features
     node = np.zeros((features.n_nodes, features.n_labels))
     edge = np.zeros((features.n_edges, features.n_labels, features.n_labels))
-    labels, shares = witness["labels"], witness.get("label_shares", np.zeros((0, parts.n_examples)))
+    labels, shares = witness["labels"], witness.get("label_shares", np.zeros((0, split.n_examples)))
     rest = np.maximum(1.0 - shares.sum(axis=0), 0.0)
     for row, share in [*zip(labels.astype(np.int64), shares), (features.truth, rest)]:
         node[np.arange(features.n_nodes), row] += share[features.example]

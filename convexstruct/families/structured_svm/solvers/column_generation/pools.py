@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 
 from convexstruct import deadline
-from convexstruct.arrays import Flags, Labels, Point, Vector
+from convexstruct.arrays import Flags, Index, Labels, Matrix, Point, Vector
 from convexstruct.core.mixtures import label_type, of_single_labellings
 from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.problem import StructuredSVM
@@ -28,10 +31,12 @@ class LabellingPools:
         self.problem = problem
         features = problem.features
         self._start = features.node_start
-        self._truth = features.joint_each(features.truth)
+        self._truth: Any = features.joint_rows(features.truth)
         self._keys: set[tuple[int, bytes]] = set()
         self._labels: list[Labels] = []
-        self.a = sp.csr_array((0, problem.dimension))
+        self.a: Any = sp.csr_array((0, problem.dimension))
+        self._nonzeros = 0
+        self._gram: Matrix | None = None
         self.b, self.alpha = np.zeros(0), np.zeros(0)
         self.owner = np.zeros(0, dtype=np.intp)
         self.add(features.truth)
@@ -64,33 +69,56 @@ class LabellingPools:
 
     def columns(self) -> PoolColumns:
         """The columns, by owner: dense where that is cheaper, and with their Gram matrix if there are fewer columns
-        than weights and no weight must be >= 0."""
-        features, parts = self.problem.features, [self.a]
-        for low in range(self.a.shape[0], self.n_columns, ROWS):
+        than weights and no weight must be >= 0. Only those of labellings that are new are computed."""
+        features, old = self.problem.features, self.a.shape[0]
+        parts = [self.a]
+        for low in range(old, self.n_columns, ROWS):
             deadline.check()
             owner = self.owner[low : low + ROWS]
-            rows = self._truth[owner] - features.joint_each(np.concatenate(self._labels[low : low + ROWS]), owner)
-            slack = self.problem.scaling == "slack"
-            parts.append(sp.csr_array(rows.multiply(self.b[low : low + ROWS, None])) if slack else rows)
+            rows: Any = self._truth[owner] - features.joint_rows(np.concatenate(self._labels[low : low + ROWS]), owner)
+            if self.problem.scaling == "slack":
+                rows = sp.diags_array(self.b[low : low + ROWS]) @ rows
+            self._nonzeros += rows.nnz if sp.issparse(rows) else int(np.count_nonzero(rows))
+            parts.append(rows)
         order = np.argsort(self.owner, kind="stable")
-        self.a, self.b, self.owner = sp.csr_array(sp.vstack(parts))[order], self.b[order], self.owner[order]
+        self.b, self.owner = self.b[order], self.owner[order]
         self.alpha, self._labels = self.alpha[order], [self._labels[j] for j in order]
-        m, d = self.a.shape
-        dense = self.a.nnz > DENSE_SHARE * m * d
-        a = self.a.toarray() if dense else self.a
-        gram = None
-        if m < d and not features.associative:
-            gram = np.empty((m, m))
-            for low in range(0, m, ROWS):
-                deadline.check()
-                product = a[low : low + ROWS] @ a.T
-                gram[low : low + ROWS] = product.toarray() if sp.issparse(product) else product
-        return PoolColumns(a, self.b, self.owner, gram, self.alpha if self.alpha.any() else None)
+        self.a = _stacked(parts, self._nonzeros > DENSE_SHARE * len(order) * self.problem.dimension)[order]
+        small = len(order) < self.problem.dimension and not features.associative
+        self._gram = self._gram_with(old, order) if small else None
+        return PoolColumns(self.a, self.b, self.owner, self._gram, self.alpha if self.alpha.any() else None)
 
-    def witness(self, alpha: Vector) -> Point:
-        """The dual witness of multipliers alpha (M,) of the columns: a mixture of labellings."""
+    def _gram_with(self, old: int, order: Index) -> Matrix:
+        """The Gram matrix of the columns, which are in a new ``order`` (m,): products are taken with those alone that
+        were not among the ``old`` first."""
+        place = np.argsort(order)  # of each column in the order of before, the new ones last
+        gram, known = np.empty((len(order), len(order))), 0
+        if self._gram is not None:
+            gram[np.ix_(place[:old], place[:old])], known = self._gram, old
+        for low in range(known, len(order), ROWS):
+            deadline.check()
+            rows = place[low : low + ROWS]
+            product = self.a[rows] @ self.a.T
+            gram[rows] = product.toarray() if sp.issparse(product) else product
+            gram[:, rows] = gram[rows].T
+        return gram
+
+    def witness(self, alpha: Vector) -> Callable[[], Point]:
+        """A function that makes the dual witness of multipliers alpha (M,) of the present columns: a mixture of
+        labellings."""
         problem, features = self.problem, self.problem.features
-        truth = features.truth.astype(label_type(features.n_labels))
-        ceiling = problem.ceiling[self.owner]
-        share = np.divide(alpha, ceiling, out=np.zeros(len(alpha)), where=alpha > 0)
-        return of_single_labellings(truth, self._start, self._labels, self.owner, share)
+        labels, owner = self._labels.copy(), self.owner
+
+        def made() -> Point:
+            truth = features.truth.astype(label_type(features.n_labels))
+            share = np.divide(alpha, problem.ceiling[owner], out=np.zeros(len(alpha)), where=alpha > 0)
+            return of_single_labellings(truth, features.node_start, labels, owner, share)
+
+        return made
+
+
+def _stacked(parts: list[Any], dense: bool) -> Any:
+    """Arrays or CSR matrices, one below the other, as an array or as CSR."""
+    if dense:
+        return np.concatenate([part.toarray() if sp.issparse(part) else part for part in parts])
+    return sp.csr_array(sp.vstack([sp.csr_array(part) for part in parts]))

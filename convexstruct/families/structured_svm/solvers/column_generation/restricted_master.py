@@ -13,7 +13,8 @@ predictor and corrector. The dual value sum b_j alpha_j - 1/(2 lam) |(A'alpha)_+
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -76,23 +77,31 @@ class _State:
     alpha: Vector
     z: Vector
 
+    def moved(self, by: _State, size: float) -> _State:
+        return _State(
+            self.w + size * by.w, self.xi + size * by.xi, self.s + size * by.s, self.alpha + size * by.alpha,
+            self.z + size * by.z,
+        )  # fmt: skip
+
 
 class _Newton:
-    """The Newton system at one state, its matrix factored in the smaller of its two forms."""
+    """The Newton system at one state, its matrix factored in the smaller of its two forms.
+
+    means : (N, M) CSR, a row a pool; its numbers are overwritten by the weights of the columns in their mean.
+    """
 
     def __init__(
-        self, columns: PoolColumns, ceiling: Vector, lam: float, start: Index, bounded: Index, at: _State
+        self, columns: PoolColumns, ceiling: Vector, lam: float, means: sp.csr_array, bounded: Index, at: _State
     ) -> None:
         a, owner = columns.a, columns.owner
-        self.columns, self.lam, self.start, self.bounded, self.at = columns, lam, start, bounded, at
+        self.columns, self.lam, self.start, self.bounded, self.at = columns, lam, means.indptr[:-1], bounded, at
         self.weight = at.alpha / at.s
-        self.total = np.add.reduceat(self.weight, start)
-        ends = np.append(start, len(owner))  # of the pools: a sparse product takes the mean of each
-        means = sp.csr_array((self.weight / self.total[owner], np.arange(len(owner)), ends), (len(start), len(owner)))
+        self.total = np.add.reduceat(self.weight, self.start)
+        means.data[:] = self.weight / self.total[owner]
         self.means = means @ a
         self.inside = at.w[bounded]
         self.gradient = lam * at.w - a.T @ at.alpha
-        self.short = ceiling - np.add.reduceat(at.alpha, start)
+        self.short = ceiling - np.add.reduceat(at.alpha, self.start)
         self.off = at.s - (at.xi[owner] - (columns.b - a @ at.w))
         self.complement = (float(at.alpha @ at.s) + float(at.z @ self.inside)) / (len(at.s) + len(at.z))
         if columns.gram is None or len(bounded):
@@ -108,22 +117,19 @@ class _Newton:
         np.subtract(rows, centred, out=centred)
         centred *= np.sqrt(self.weight)[:, None]
         matrix = dsyrk(1.0, centred.T, lower=1)
-        diagonal = np.arange(len(matrix))
-        matrix[diagonal, diagonal] += self.lam
+        matrix.flat[:: len(matrix) + 1] += self.lam
         matrix[self.bounded, self.bounded] += self.at.z / self.inside
         self._root: Vector | None = None
         self._inverse = solver(matrix)
 
     def _factor_by_columns(self, gram: Matrix, means: sp.csr_array) -> None:
         owner = self.columns.owner
-        cross = means @ gram  # (N, M)
-        corner = means @ np.ascontiguousarray(cross.T)  # (N, N)
-        side = cross[owner]
-        centred = gram - side - side.T + corner[np.ix_(owner, owner)]
+        centred = gram - (means @ gram)[owner]
+        centred -= (means @ centred.T).T[:, owner]
         self._root = np.sqrt(self.weight)
-        matrix = centred * self._root[:, None] * self._root
-        diagonal = np.arange(len(matrix))
-        matrix[diagonal, diagonal] += self.lam
+        matrix = np.multiply(centred, self._root, out=centred)
+        matrix *= self._root[:, None]
+        matrix.flat[:: len(matrix) + 1] += self.lam
         self._inverse = solver(matrix)
 
     def _solve(self, right: Vector) -> Vector:
@@ -152,7 +158,7 @@ class _Newton:
         """The largest step in (0, 1] along ``by`` that keeps everything positive that must be."""
         at = self.at
         pairs = ((at.s, by.s), (at.alpha, by.alpha), (self.inside, by.w[self.bounded]), (at.z, by.z))
-        return min(float(np.min(x[dx < 0] / -dx[dx < 0], initial=1.0)) for x, dx in pairs)
+        return 1.0 / max(float(np.fmax.reduce(-dx / x, initial=1.0)) for x, dx in pairs)
 
     def corrected(self) -> tuple[_State, float]:
         """Mehrotra's direction, and the size of the step along it."""
@@ -190,13 +196,13 @@ def solve_pools(
     columns : the pools. ceiling : (N,) c. lam : positive. w : (d,) to start from.
     nonnegative : (d,) entries of w that must be >= 0, or None.
     """
-    found = _solved(columns, ceiling, lam, w, tolerance, nonnegative)
-    if columns.gram is None or found.primal - found.bound <= tolerance or len(w) > WIDEST:
-        return found
-    other = _solved(replace(columns, gram=None), ceiling, lam, found.w, tolerance, nonnegative)
-    w, primal = min((found.w, found.primal), (other.w, other.primal), key=lambda pair: pair[1])
-    alpha, bound = max((found.alpha, found.bound), (other.alpha, other.bound), key=lambda pair: pair[1])
-    return PoolSolution(w, alpha, primal, bound, found.steps + other.steps)
+    first = _solved(columns, ceiling, lam, w, tolerance, nonnegative)
+    if columns.gram is None or first.primal - first.bound <= tolerance or len(w) > WIDEST:
+        return first
+    second = _solved(replace(columns, gram=None), ceiling, lam, first.w, tolerance, nonnegative)
+    w, primal = min((first.w, first.primal), (second.w, second.primal), key=lambda pair: pair[1])
+    alpha, bound = max((first.alpha, first.bound), (second.alpha, second.bound), key=lambda pair: pair[1])
+    return PoolSolution(w, alpha, primal, bound, first.steps + second.steps)
 
 
 def _solved(
@@ -206,7 +212,8 @@ def _solved(
     a, b, owner = columns.a, columns.b, columns.owner
     start = np.searchsorted(owner, np.arange(len(ceiling))).astype(np.intp)
     bounded = np.flatnonzero(np.zeros(len(w), dtype=bool) if nonnegative is None else nonnegative)
-    best = PoolSolution(w, np.zeros(len(b)), np.inf, -np.inf, 0)
+    means = _of_pools(start, len(b))
+    best_w, primal, best_alpha, bound, steps = w, np.inf, np.zeros(len(b)), -np.inf, 0
     at = _near(columns, ceiling, lam, w, start, bounded)
     since, least = 0, np.inf
     while since <= PATIENCE:
@@ -215,23 +222,27 @@ def _solved(
         alpha = at.alpha * np.minimum(1.0, ceiling / np.add.reduceat(at.alpha, start))[owner]
         psi = np.asarray(a.T @ alpha)
         psi[bounded] = np.maximum(psi[bounded], 0.0)
-        primal = 0.5 * lam * float(at.w @ at.w) + float(ceiling @ np.maximum.reduceat(b - a @ at.w, start))
-        bound = float(b @ alpha) - 0.5 / lam * float(psi @ psi)
-        if not (np.isfinite(primal) and np.isfinite(bound)):
+        above = 0.5 * lam * float(at.w @ at.w) + float(ceiling @ np.maximum.reduceat(b - a @ at.w, start))
+        below = float(b @ alpha) - 0.5 / lam * float(psi @ psi)
+        if not (math.isfinite(above) and math.isfinite(below)):
             break
         complement = (float(at.alpha @ at.s) + float(at.z @ at.w[bounded])) / (len(at.s) + len(at.z))
-        since = 0 if primal < best.primal or bound > best.bound or complement < least else since + 1
-        least = min(least, complement)
-        if primal < best.primal:
-            best = replace(best, w=at.w, primal=primal)
-        if bound > best.bound:
-            best = replace(best, alpha=alpha, bound=bound)
-        best = replace(best, steps=best.steps + 1)
-        if best.primal - best.bound <= tolerance or not complement > 0:  # products and their mean may underflow
+        since = 0 if above < primal or below > bound or complement < least else since + 1
+        least, steps = min(least, complement), steps + 1
+        if above < primal:
+            best_w, primal = at.w, above
+        if below > bound:
+            best_alpha, bound = alpha, below
+        if primal - bound <= tolerance or not complement > 0:  # products and their mean may underflow
             break
-        by, size = _Newton(columns, ceiling, lam, start, bounded, at).corrected()
-        at = _State(*(getattr(at, f.name) + size * getattr(by, f.name) for f in fields(_State)))
-    return best
+        by, size = _Newton(columns, ceiling, lam, means, bounded, at).corrected()
+        at = at.moved(by, size)
+    return PoolSolution(best_w, best_alpha, primal, bound, steps)
+
+
+def _of_pools(start: Index, m: int) -> sp.csr_array:
+    """A row (m,) a pool, 1 at its columns, of which the first is at ``start`` (N,)."""
+    return sp.csr_array((np.ones(m), np.arange(m), np.append(start, m)), (len(start), m))
 
 
 def _near(columns: PoolColumns, ceiling: Vector, lam: float, w: Vector, start: Index, bounded: Index) -> _State:

@@ -41,7 +41,7 @@ def test_pools_hold_each_labelling_once_and_its_column(name: str) -> None:
     for j, i in enumerate(columns.owner):
         unit = np.zeros(len(columns.b))
         unit[j] = problem.ceiling[i]
-        witness = pools.witness(unit)
+        witness = pools.witness(unit)()
         flat = witness["labels"][0].astype(np.int64)
         seen[i].add(tuple(flat[start[i] : start[i + 1]]))
         loss = problem.loss.of(flat)[i]
@@ -53,16 +53,36 @@ def test_pools_hold_each_labelling_once_and_its_column(name: str) -> None:
 
 def test_the_deadline_is_checked_after_some_rows_of_a_gram_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     """`ROWS`: with all at once a matrix of many columns would take long after the deadline."""
-    pools = LabellingPools(INSTANCES["a kernel"]())
+    at_once, by_row = (LabellingPools(INSTANCES["a kernel"]()) for _ in range(2))
     checks: list[int] = []
     monkeypatch.setattr("convexstruct.deadline.check", lambda: checks.append(1))
-    whole, once = pools.columns().gram, len(checks)
-    assert whole is not None
+    whole, once = at_once.columns().gram, len(checks)
     monkeypatch.setattr(labelling_pools, "ROWS", 1)
-    by_row = pools.columns().gram
-    assert by_row is not None
-    np.testing.assert_allclose(by_row, whole, atol=ROUNDING)
-    assert len(checks) - once == pools.n_columns > once
+    gram = by_row.columns().gram
+    assert gram is not None
+    assert whole is not None
+    np.testing.assert_allclose(gram, whole, atol=ROUNDING)
+    assert len(checks) - once == 2 * by_row.n_columns > once  # the columns, and the rows of their matrix
+
+
+def test_columns_that_come_later_are_those_of_all_at_once() -> None:
+    """The columns and the Gram matrix are extended, not made anew."""
+    problem = INSTANCES["slack scaling, weighted, a cost matrix"]()
+    rng = np.random.default_rng(5)
+    every = [rng.integers(3, size=problem.features.n_nodes) for _ in range(3)]
+    step_by_step, at_once = LabellingPools(problem), LabellingPools(problem)
+    for labels in every:
+        step_by_step.add(labels)
+        later = step_by_step.columns()
+        at_once.add(labels)
+    whole = at_once.columns()
+    np.testing.assert_array_equal(later.owner, whole.owner)
+    np.testing.assert_array_equal(later.b, whole.b)
+    tables = [each.a if isinstance(each.a, np.ndarray) else each.a.toarray() for each in (later, whole)]
+    np.testing.assert_allclose(tables[0], tables[1], atol=ROUNDING)
+    assert (later.gram is None) == (whole.gram is None) == (len(whole.b) >= problem.dimension)
+    if later.gram is not None:
+        np.testing.assert_allclose(later.gram, tables[1] @ tables[1].T, atol=ROUNDING)
 
 
 def test_a_witness_of_pools_has_the_value_of_its_multipliers() -> None:
@@ -75,6 +95,6 @@ def test_a_witness_of_pools_has_the_value_of_its_multipliers() -> None:
     alpha = rng.random(len(columns.b)) * (rng.random(len(columns.b)) < 0.7)
     totals = np.bincount(columns.owner, weights=alpha)
     alpha *= (0.9 * problem.ceiling / np.maximum(totals, ROUNDING))[columns.owner]
-    psi, loss = problem.aggregate(pools.witness(alpha))
+    psi, loss = problem.aggregate(pools.witness(alpha)())
     np.testing.assert_allclose(psi, columns.a.T @ alpha, atol=ROUNDING * (1 + np.abs(psi).max()))
     assert loss == pytest.approx(columns.b @ alpha)

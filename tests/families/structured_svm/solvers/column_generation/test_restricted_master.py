@@ -152,9 +152,9 @@ def test_the_forms_of_the_newton_system_are_one_system() -> None:
     for gram in (None, pools.a @ pools.a.T):
         columns = PoolColumns(pools.a, pools.b, pools.owner, gram)
         at = restricted_master._near(columns, pools.c, pools.lam, pools.w, start, none)
-        steps.append(
-            restricted_master._Newton(columns, pools.c, pools.lam, start, none, at).direction(at.alpha * at.s, at.z)
-        )
+        means = restricted_master._of_pools(start, len(pools.b))
+        newton = restricted_master._Newton(columns, pools.c, pools.lam, means, none, at)
+        steps.append(newton.direction(at.alpha * at.s, at.z))
     for name in ("w", "xi", "s", "alpha"):
         one, two = (getattr(step, name) for step in steps)
         np.testing.assert_allclose(one, two, atol=1e-6 * float(np.abs(one).max()))
