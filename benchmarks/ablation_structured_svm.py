@@ -109,7 +109,7 @@ DEAR = (
     *numbers(tempering, POOR_SHARE=(NEVER,), LONGEST_STAGE=(1,)),
     *numbers(column_generation, CHEAP_WORK=(0.0, 1e99), CHEAP_COLUMNS=(1,)),
 )
-LONG = numbers(column_generation, LONG=(NEVER,))
+LONG, TINY = numbers(column_generation, LONG=(NEVER,)), numbers(column_generation, TINY_NODES=(0,))
 CUTS = (*numbers(minimum_cut, GRADIENT_FROM=(NEVER,)), *numbers(pairwise, LOOPED_LABELS=(0,)))
 ONE_SLACK = (*options(cache=(0,), forget=(NEVER,)), *numbers(one_slack, CACHED_SHARE=(0.0,), PATIENCE=(1,)))
 FRANK_WOLFE, N_SLACK = options(block=(1,), average=(False,)), options(block=(1,), inner=(0.0,))
@@ -131,6 +131,7 @@ STUDIES = [
     Study("svm, slack scaling", seeds(_chains, 40, 8, 4, 15, scaling="slack"), ColumnGeneration(), 1e-6, BOTH),
     Study("svm, dear pools", seeds(_chains, 80, 20, 60, 30, n=1), ColumnGeneration(), 1e-3, DEAR),
     Study("svm, long chains", seeds(_chains, 3, 300, 5, 20, n=2), ColumnGeneration(), 1e-3, LONG),
+    Study("svm, tiny", seeds(_chains, 5, 5, 4, 30), ColumnGeneration(), 1e-6, TINY),
     Study("svm, cuts", seeds(_images, 1, 300, n=1, **CUT), ColumnGeneration(), 1e-6, CUTS),
     Study("svm, cuts, small", seeds(_images, 20, 40, n=1, **CUT), ColumnGeneration(), 1e-6, CUTS),
     Study("svm, one slack", seeds(_chains, 40, 8, 4, 15), OneSlack(), 1e-4, ONE_SLACK),

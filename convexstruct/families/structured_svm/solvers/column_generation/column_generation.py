@@ -6,7 +6,8 @@ is new.
 
 **The start.** Where sums over labellings cost no more than exact pools, `tempering` comes first: its last most violated
 labellings, and samples of its distributions, are the first pools. It ends at the gap `switch`, the earlier the cheaper
-the pools are. Examples of several components are split first (`components`).
+the pools are. On a few nodes pools alone are faster, and it follows them where rounding has stopped them. Examples of
+several components are split first (`components`).
 
 **The restricted master** is solved exactly, by an interior point method, where there are more columns than weights, or
 few of them. Else by ascent, an example at a time (`blocks`). The ascent
@@ -49,6 +50,8 @@ CHEAP_WORK, CHEAP_COLUMNS = 1.3e9, 8
 #: The gap at which tempering ends: where pools are cheap and nodes at most `FEW_NODES`, where they are cheap, else. As
 #: late as there where an example has more than `LONG` nodes: a round of the pools adds one labelling an example.
 SWITCHES, FEW_NODES, LONG = (3e-2, 3e-3, 3e-4), 1000, 100
+#: At most so many nodes are tempered only where rounding stops the pools: three stages take as long as all rounds.
+TINY_NODES = 50
 #: So many nodes are labelled by the samples in the first pools, within these bounds for the samples of an example: on
 #: small problems they spare rounds, and cost next to nothing.
 SAMPLED, SAMPLES = 8000, (8, 50)
@@ -130,6 +133,12 @@ class ColumnGeneration:
             yield from self._pooled(problem, start)
             return
         nodes = problem.features.n_nodes
+        if cheap and nodes <= TINY_NODES:
+            for iterate in self._pooled(problem, start):
+                stopped = iterate.done and bool(iterate.message)
+                yield replace(iterate, done=False, message="") if stopped else iterate
+            if not stopped:
+                return
         late = not cheap or nodes > LONG * problem.n_examples
         switch = self.switch or SWITCHES[2 if late else 0 if nodes <= FEW_NODES else 1]
         schedule = Schedule(self.temperature, self.shrink, self.steps, self.stages, switch, patient=not cheap)
