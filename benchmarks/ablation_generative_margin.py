@@ -1,8 +1,10 @@
 """Each mechanism of `EntropicProximal`, switched off on the ring instances of `benchmarks/generative_margin.py` and on
-counts of observed children of one hidden class; and the masters of `ProximalRSD`, on small rings."""
+counts of observed children of one hidden class; and the masters of `ProximalRSD` and `CuttingPlanes`, on small
+rings."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import networkx as nx
@@ -12,9 +14,14 @@ from benchmarks.ablation import Mechanism, Study, numbers, options, seeds
 from convexstruct.core import quasi_newton
 from convexstruct.core.quasi_newton import Pairs
 from convexstruct.datasets.generated.ring import EASY, HARD, Noise, ring
-from convexstruct.families.generative_margin import EntropicProximal, GenerativeMargin, ProximalRSD
+from convexstruct.families.generative_margin import CuttingPlanes, EntropicProximal, GenerativeMargin, ProximalRSD
 from convexstruct.families.generative_margin.cases import CASES
-from convexstruct.families.generative_margin.solvers import inner_approximation, proximal_rsd, simplicial_master
+from convexstruct.families.generative_margin.solvers import (
+    cutting_planes,
+    inner_approximation,
+    proximal_rsd,
+    simplicial_master,
+)
 from convexstruct.families.generative_margin.solvers.entropic_proximal import (
     covariance,
     descent,
@@ -37,6 +44,10 @@ def _ring(sequences: int, length: int, noise: Noise, seed: int, eta: float = 0.1
     data = ring(sequences, length, states, noise, seed=seed)
     sizes = data.n_states, data.n_symbols
     return GenerativeMargin.hmm(data.symbols, data.states, *sizes, eta=eta, loss="ring")
+
+
+def _rescaled(seed: int) -> GenerativeMargin:
+    return replace(_ring(20, 12, EASY, seed, states=5), rescaled=True)
 
 
 def _counts(rows: int, children: int, seed: int) -> GenerativeMargin:
@@ -101,6 +112,10 @@ MASTERS = (
     *numbers(inner_approximation, POLISH_GAMMAS=((1e-1,), GAMMAS)),
     *numbers(proximal_rsd, MASTER_SHARE=(0.1,)),
 )
+INTERIOR = (
+    *options(share=(0.01, 0.1)),
+    *numbers(cutting_planes, CENTRING=(0.1,), TO_BORDER=(0.9,), FIRST_DELTA=(1.0,)),
+)
 #: Small cases in which parameters end near 0, or at it.
 EDGES = [case.build for case in CASES if case.name in ("hmm-large-eta", "hmm-zeros-in-c")]
 COUNTS = seeds(_counts, 300, 12, n=2)
@@ -119,4 +134,5 @@ STUDIES = [
     Study("counts", COUNTS, EntropicProximal(), 1e-6, METRIC),
     Study("decomposition, easy", seeds(_ring, 20, 10, EASY, n=2, states=5), ProximalRSD(), 1e-5, MASTERS),
     Study("decomposition, hard", seeds(_ring, 20, 10, HARD, n=2, eta=1.0, states=5), ProximalRSD(), 1e-2, MASTERS),
+    Study("cutting planes, rescaled", seeds(_rescaled, n=3), CuttingPlanes(), 1e-6, INTERIOR),
 ]

@@ -4,6 +4,7 @@ from convexstruct.core.iterate import Solver
 from convexstruct.core.papers import PAPER_0
 from convexstruct.core.registry import Family, System, register
 from convexstruct.families.generative_margin.problem import GenerativeMargin
+from convexstruct.families.generative_margin.solvers.cutting_planes import CuttingPlanes
 from convexstruct.families.generative_margin.solvers.entropic_proximal import EntropicProximal
 from convexstruct.families.generative_margin.solvers.maximum_likelihood import MaximumLikelihood
 from convexstruct.families.generative_margin.solvers.proximal_rsd import ProximalRSD
@@ -14,6 +15,7 @@ from convexstruct.tolerances import Profile
 __all__ = [
     "FAMILY",
     "CoordinateWorkingSets",
+    "CuttingPlanes",
     "EntropicProximal",
     "GenerativeMargin",
     "MaximumLikelihood",
@@ -26,8 +28,8 @@ __all__ = [
 
 def best(problem: GenerativeMargin, wanted: Profile) -> tuple[Solver, str]:
     """The default solver and the reason for it."""
-    if problem.rescaled and problem.general is None:
-        return ProximalRSD(), "decodes once for each loss; sums over labellings would take a pass for each"
+    if problem.rescaled:
+        return CuttingPlanes(), "decodes once for each loss; sums over labellings would take a pass for each"
     return EntropicProximal(), "sums over all labellings; Newton's metric where a covariance is known and pays"
 
 
@@ -54,6 +56,7 @@ FAMILY = register(
         problems=(GenerativeMargin,),
         solvers=(
             CoordinateWorkingSets,
+            CuttingPlanes,
             EntropicProximal,
             MaximumLikelihood,
             OnlineWorkingSets,
@@ -81,7 +84,7 @@ FAMILY = register(
                 equations="(28)-(30)",
                 formulation=GENERAL,
                 experiments=("general-objectives",),
-                solvers=("EntropicProximal", "MaximumLikelihood"),
+                solvers=("CuttingPlanes", "EntropicProximal", "MaximumLikelihood"),
             ),
             System(
                 name="discriminative training with slacks rescaled by the loss",
@@ -89,7 +92,13 @@ FAMILY = register(
                 equations="(28)-(29)",
                 formulation=FORMULATIONS,
                 experiments=("general-objectives",),
-                solvers=("CoordinateWorkingSets", "MaximumLikelihood", "OnlineWorkingSets", "ProximalRSD"),
+                solvers=(
+                    "CoordinateWorkingSets",
+                    "CuttingPlanes",
+                    "MaximumLikelihood",
+                    "OnlineWorkingSets",
+                    "ProximalRSD",
+                ),
             ),
         ),
     )

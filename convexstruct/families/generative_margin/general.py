@@ -58,8 +58,8 @@ class General:
         given = {"h": self.penalty, "f": self.f, "constraints": self.constraints or None}
         extra = " and ".join(name for name, piece in given.items() if piece is not None)
         return sentence(
-            f"problem has {extra} of (28)-(30), wanted (2)-(5) alone: {who} does not take them; EntropicProximal does, "
-            f"and the formulations primal, entropy_dual, compact_dual and n_slack"
+            f"problem has {extra} of (28)-(30), wanted (2)-(5) alone: {who} does not take them; EntropicProximal and "
+            f"CuttingPlanes do, and the formulations primal, entropy_dual, compact_dual and n_slack"
         )
 
     def multipliers(self, dual_point: Point) -> tuple[Vector, Vector]:

@@ -16,7 +16,7 @@ from convexstruct.core.solution import Status
 from convexstruct.families.generative_margin import CoordinateWorkingSets, EntropicProximal, ProximalRSD
 from convexstruct.families.generative_margin.constraints import Floor
 from convexstruct.families.generative_margin.problem import GenerativeMargin
-from convexstruct.families.generative_margin.slack_penalties import Quadratic
+from convexstruct.families.generative_margin.slack_penalties import Barrier, Quadratic
 from convexstruct.inference.shards import Workers
 from convexstruct.models.generative_margin import compact_dual, n_slack, primal
 from convexstruct.models.generative_margin.enumerated import MarginRows
@@ -63,7 +63,7 @@ def test_bounds_enclose_what_enumeration_gives(make: Callable[[int], GenerativeM
 
 
 @every_kind
-@pytest.mark.parametrize("solver", [None, CoordinateWorkingSets()])
+@pytest.mark.parametrize("solver", [ProximalRSD(), CoordinateWorkingSets()])
 def test_the_papers_algorithms_meet_the_enumerated_optimum(
     make: Callable[[int], GenerativeMargin], solver: Solver | None
 ) -> None:
@@ -122,6 +122,8 @@ def test_what_does_not_take_it_says_so() -> None:
     problem = rescaled(small_hmm(0))
     with pytest.raises(ValueError, match="sums over labellings, which would take a pass for each value of the loss"):
         solve(problem, EntropicProximal())
+    with pytest.raises(ValueError, match="problem has the penalty barrier, wanted slacks without a cap"):
+        solve(replace(problem, h=Barrier(9.0)))
     with pytest.raises(ValueError, match=r"problem has h of \(28\)-\(30\)"):
         solve(replace(problem, h=Quadratic()), ProximalRSD())
     with pytest.raises(ValueError, match="wanted labels alone: the loss rescales the slacks"):

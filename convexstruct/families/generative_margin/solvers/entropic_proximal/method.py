@@ -156,8 +156,7 @@ def _takes(problem: GenerativeMargin) -> None:
     if problem.rescaled:
         raise ValueError(
             "problem has slacks that are rescaled by the loss, wanted others: EntropicProximal sums over labellings, "
-            "which would take a pass for each value of the loss; ProximalRSD takes them where h is linear and there is "
-            "no f and no constraint, and the formulation n_slack takes all"
+            "which would take a pass for each value of the loss; CuttingPlanes takes them"
         )
 
 

@@ -1,0 +1,87 @@
+"""Cutting planes with interior masters: against enumeration and the other engine, with every piece that they take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
+from convexstruct.families.generative_margin import CuttingPlanes
+from convexstruct.families.generative_margin.cases import ring_small, zeros_in_c
+from convexstruct.families.generative_margin.constraints import Tied
+from convexstruct.families.generative_margin.problem import GenerativeMargin
+from convexstruct.families.generative_margin.slack_penalties import Capped
+from convexstruct.families.generative_margin.solvers import cutting_planes
+from convexstruct.models.formulation import Formulation
+from convexstruct.models.generative_margin import compact_dual, n_slack, primal
+from convexstruct.tolerances import HIGH
+from tests.families.generative_margin.instances import COMBINATIONS, every_kind, small_hmm, small_network
+from tests.reference import optimum
+
+#: What has points strictly inside that a new row leaves inside, and a reference.
+TAKEN = [name for name in COMBINATIONS if name not in ("capped", "barrier", "tied", "reverse divergence")]
+
+
+def meets(problem: GenerativeMargin, build: Callable[[GenerativeMargin], Formulation] = primal) -> None:
+    said, found = optimum(build(problem)), solve(problem, CuttingPlanes(), tol=HIGH)
+    assert found.status is Status.OPTIMAL
+    assert found.primal == pytest.approx(said.value, rel=HIGH.gap)
+    assert found.lower_bound <= said.upper_bound
+
+
+@every_kind
+@pytest.mark.parametrize("rescaled", [False, True])
+def test_it_meets_the_enumerated_optimum(make: Callable[[int], GenerativeMargin], rescaled: bool) -> None:
+    meets(replace(make(4), rescaled=rescaled))
+
+
+@pytest.mark.parametrize("make", [small_hmm, small_network], ids=["hmm", "network"])
+@pytest.mark.parametrize("name", TAKEN)
+def test_rescaled_slacks_go_with_every_penalty_term_and_limit_inside(
+    make: Callable[[int], GenerativeMargin], name: str
+) -> None:
+    plain = make(2)
+    meets(replace(plain, rescaled=True, **COMBINATIONS[name](plain.layout)))
+
+
+def test_on_the_ring_it_is_as_good_as_constraint_generation_with_clarabel() -> None:
+    plain = ring_small(0).problem
+    assert isinstance(plain, GenerativeMargin)
+    problem = replace(plain, rescaled=True)
+    found, said = solve(problem, tol=HIGH), n_slack(problem).run(HIGH)
+    assert found.solver.startswith("CuttingPlanes")
+    assert found.status is Status.OPTIMAL
+    assert found.primal == pytest.approx(said.primal, rel=2 * HIGH.gap)
+    assert found.lower_bound <= said.primal
+
+
+@pytest.mark.parametrize("rescaled", [False, True])
+def test_what_neither_c_nor_the_truth_uses_has_no_row(monkeypatch: pytest.MonkeyPatch, rescaled: bool) -> None:
+    """mu must be 0 there exactly: with rows that use it, however small their multipliers, no bound holds."""
+    plain = zeros_in_c(0).problem
+    assert isinstance(plain, GenerativeMargin)
+    problem = replace(plain, rescaled=rescaled)
+    assert ((problem.c == 0) & (problem.truth_counts == 0)).any()
+    meets(problem, compact_dual)
+    monkeypatch.setattr(cutting_planes, "RULED_OUT", 0.0)
+    assert solve(problem, CuttingPlanes(), tol=HIGH, max_iterations=20).gap > 0.1
+
+
+@pytest.mark.parametrize("lengths", [[1], [1, 1, 1]])
+def test_one_position_and_one_state_are_no_exception(lengths: list[int]) -> None:
+    rng = np.random.default_rng(7)
+    symbols = [rng.integers(0, 2, size=n) for n in lengths]
+    for n_states in (1, 2):
+        states = [rng.integers(0, n_states, size=n) for n in lengths]
+        meets(GenerativeMargin.hmm(symbols, states, n_states, 2, eta=0.7, rescaled=True))
+
+
+def test_what_has_no_points_strictly_inside_is_refused() -> None:
+    problem = small_hmm(0)
+    for piece, what in (({"h": Capped(9.0)}, "the penalty capped"), ({"constraints": [Tied([[0, 1]])]}, "tied")):
+        with pytest.raises(ValueError, match=f"problem has {what}.*the formulation n_slack takes all"):
+            solve(replace(problem, rescaled=True, **piece), CuttingPlanes())
