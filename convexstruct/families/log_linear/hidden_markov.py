@@ -189,19 +189,8 @@ class HiddenMarkov:
         0."""
         if max(self.residuals(point).values()) == math.inf:
             return Rounded(math.inf)
-        models, laid = self.models(point), self.observed.chains
-        weights = np.ones(laid.n_chains) if self.observed.weights is None else self.observed.weights
         with np.errstate(all="ignore"):
-            node, edge = models.scores(self.observed)[0], np.log(models.transition[0])
-            reachable = expected(self.observed, models).log_likelihood[0]
-            if not np.isfinite(reachable):
-                return Rounded(math.inf)
-            scores = [
-                RoundedArray(x, (2 * FUNCTION + 4) * UNIT * np.abs(np.where(np.isfinite(x), x, 0.0)))
-                for x in (node, edge)
-            ]
-            parts = sum_product(laid, node, edge).rounded(*scores)
-            value, counted = summed(parts * -weights[laid.chain]), 0.0
+            value, counted = self.misfit(self.models(point)), 0.0
             for count, name in zip(self.prior, TABLES):
                 used = np.reshape(count, self.allowed[name].shape) * self.allowed[name]
                 some = used > 0
@@ -213,6 +202,23 @@ class HiddenMarkov:
             rows = gamma(max(self.n_states, self.observed.n_symbols) + 4) + self.residuals(point)["rows off 1"]
             of_rows = 2.0 * rows * (2.0 * self.observed.weight + counted)
             return Rounded.of(value, value.allowance, of_rows)
+
+    def misfit(self, models: HiddenMarkovModels) -> Rounded:
+        """-sum_n omega_n ln P(x_n) under the one model, with its allowance; inf where a sequence has probability 0."""
+        if self.shards is not None:
+            return self.shards.total(self.misfit, models)
+        laid = self.observed.chains
+        weights = np.ones(laid.n_chains) if self.observed.weights is None else self.observed.weights
+        with np.errstate(all="ignore"):
+            node, edge = models.scores(self.observed)[0], np.log(models.transition[0])
+            if not np.isfinite(expected(self.observed, models).log_likelihood[0]):
+                return Rounded(math.inf)
+            scores = [
+                RoundedArray(x, (2 * FUNCTION + 4) * UNIT * np.abs(np.where(np.isfinite(x), x, 0.0)))
+                for x in (node, edge)
+            ]
+            value: Rounded = summed(sum_product(laid, node, edge).rounded(*scores) * -weights[laid.chain])
+        return value
 
     def dual(self, dual_point: Point) -> Rounded:
         """The lower bound above, which needs no dual point."""
