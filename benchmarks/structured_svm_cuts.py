@@ -6,6 +6,9 @@ Best labellings of associative grids are what a structural SVM on images asks fo
 compact program min a'y + sum_e k_e (p_e + q_e), y_u - y_v = p_e - q_e, 0 <= y <= 1, in the form in which it is fastest,
 until its time is up. Every run is a process of its own; short solves are repeated and the fastest counts, for all
 alike. The labelling of each solver is scored from the tables, and its gap is against the bound that our flow proves.
+
+What bounds noise: four fifths of the time are SciPy's compiled maximum flow (58 of 73 ms at 100 x 100, 5.0 of 6.5 s at
+500 x 500). Neither more gradient steps before it (60, 120, 250) nor capacities of 10 or 6 bits first made it shorter.
 """
 
 from __future__ import annotations

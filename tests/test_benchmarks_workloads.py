@@ -15,6 +15,7 @@ from rich.console import Console
 
 from benchmarks import (
     generative_margin,
+    growth,
     liblinear,
     log_linear_entropy,
     projection,
@@ -284,6 +285,19 @@ def test_growth_is_linear_where_the_power_is_one() -> None:
     )  # fmt: skip
     projection.run_box_growth(session, projection.GROWTH, Console(quiet=True))
     assert [said["reached"] for said in session.verdicts] == [True]
+
+
+@pytest.mark.parametrize(("power", "reached"), [(1.0, True), (1.2, False), (math.nan, None)])
+def test_growth_is_judged_in_the_number_of_examples_alone(power: float, reached: bool | None) -> None:
+    def launcher(work: growth.Workload, solver: str, limit: float) -> Run:
+        if math.isnan(power):
+            return Run(work, solver, limit, trouble=LEFT_OUT)
+        seconds = 1e-3 * work.size ** (power if work.grows == growth.EXAMPLES else 3.0)
+        return Run(work, solver, limit, {growth.GAP: seconds}, 0.0, "OPTIMAL", seconds, 3)
+
+    session = Session(lambda _: 1.0, 1e4, launcher)
+    growth.growth(session, ["log_linear"], quick=False)
+    assert [said["reached"] for said in session.verdicts] == [reached]
 
 
 def test_a_reference_is_compared_at_the_gap_that_it_has() -> None:
