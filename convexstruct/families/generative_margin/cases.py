@@ -323,6 +323,6 @@ CASES: tuple[Case, ...] = (
          ring_small, "n_slack"),
     Case("hmm-ring-compact", HMM, "(8)-(9)", "the compact dual on the ring, 30 sequences of 25 steps, 7 states",
          partial(on_the_ring, 30, 25, 7), "compact_dual", quick=False, open=False),
-    Case("hmm-ring-cuts", HMM, "(2)-(5)", "constraint generation on the ring, 50 sequences of 40 steps, 10 states",
-         partial(on_the_ring, 50, 40, 10), "n_slack", quick=False, open=False, second="compact_dual"),
+    Case("hmm-ring-cuts", HMM, "(2)-(5)", "constraint generation on the ring, 40 sequences of 20 steps, 6 states",
+         partial(on_the_ring, 40, 20, 6), "n_slack", quick=False, open=False, second="compact_dual"),
 )  # fmt: skip
