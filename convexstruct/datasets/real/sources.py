@@ -114,7 +114,7 @@ SOURCES: dict[str, Source] = {
             ),
             origin="N. Qian and T. Sejnowski 1988; UCI 'Molecular Biology (Protein Secondary Structure)'",
             licence="non-commercial research only (C) 1988 T. Sejnowski",
-            experiments=("protein-hmm", "table1", "table2", "table3"),
+            experiments=("protein-hmm", "general-objectives", "table1", "table2", "table3"),
         ),
         Source(
             name="connect4",
