@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from convexstruct.core.experiment import Result
 from convexstruct.datasets.real.conll2000 import Sentences, parse
@@ -94,6 +96,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "connect4": {"connect4": lambda: positions(400, 1), "N_TRAIN": 300},
     "protein-hmm": {"protein": parts(proteins, 30, 2)},
     "tracking": {"QUICK": (6, 10, 0.5)},
+    "general-objectives": {"protein": parts(proteins, 12, 3), "LENGTH": 8},
     "online-variant": {"N_EXAMPLES": 4, "LENGTH": 4, "N_STATES": 3},
     # no limit on the M3N: what is tested of its row holds on any machine
     "chunking": {"conll2000": parts(sentences, 15, 6), "QUICK_MARGIN_SECONDS": 1e6},
@@ -122,14 +125,25 @@ class Ran(NamedTuple):
     told: list[tuple[int, int]]
 
 
+#: They leave nothing out.
+WHOLE = {"surrogates"}
+
+
 def run(name: str, seed: int = 3, **replaced: Any) -> Ran:
-    """A quick run; ``replaced`` : as in `SMALL`."""
+    """A quick run; ``replaced`` : as in `SMALL`. It is checked for what the quick run of every experiment does."""
     told: list[tuple[int, int]] = []
     experiment = EXPERIMENTS[name]
     with pytest.MonkeyPatch.context() as patch:
         for what, value in {**SMALL.get(name, {}), **replaced}.items():
             patch.setattr(what if "." in what else f"{experiment.run.__module__}.{what}", value)
         result = experiment.run(quick=True, seed=seed, progress=lambda done, total, _: told.append((done, total)))
+    assert told == [(k, len(told)) for k in range(len(told))]
+    assert len(told) > 0
+    assert len(result.rows) > 0
+    assert json.loads(json.dumps(result.as_json(), allow_nan=False))["columns"] == list(result.columns)
+    assert [note.startswith("quick: ") for note in result.notes].count(True) == (name not in WHOLE)
+    assert all(isinstance(figure, Figure) and figure.axes for figure in result.figures.values())
+    assert len(result.figures) > 0
     return Ran(result, told)
 
 
