@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,16 @@ def small_network(seed: int) -> GenerativeMargin:
 
 
 MAKERS: list[Callable[[int], GenerativeMargin]] = [small_hmm, lambda seed: small_hmm(seed, True), small_network]
-every_kind = pytest.mark.parametrize("make", MAKERS, ids=["hmm", "partly", "network"])
+KINDS = ["hmm", "partly", "network"]
+every_kind = pytest.mark.parametrize("make", MAKERS, ids=KINDS)
+
+
+def in_turn(names: Sequence[str], first: int = 0) -> pytest.MarkDecorator:
+    """Each name with one kind of problem, the kinds in turn from ``first``: how the pieces of a problem are evaluated
+    does not depend on its kind, so that every pair would ask the same three times."""
+    turns = [(name, (first + at) % len(MAKERS)) for at, name in enumerate(names)]
+    each = [pytest.param(MAKERS[kind], name, id=f"{KINDS[kind]}-{name}") for name, kind in turns]
+    return pytest.mark.parametrize(("make", "name"), each)
 
 
 def one_variable(c: list[float], eta: float, loss: float = 1.0) -> GenerativeMargin:

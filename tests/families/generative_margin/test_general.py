@@ -36,6 +36,7 @@ from tests.families.generative_margin.instances import (
     COMBINATIONS,
     STATED,
     every_kind,
+    in_turn,
     random_witness,
     small_hmm,
     small_network,
@@ -57,8 +58,7 @@ def written_out(problem: GenerativeMargin, rows: MarginRows, theta: np.ndarray) 
     return float(problem.eta * problem.examples.weights @ h.value(np.maximum(slack, 0.0)) - problem.c @ theta + f)
 
 
-@pytest.mark.parametrize("name", COMBINATIONS)
-@every_kind
+@in_turn(list(COMBINATIONS))
 def test_bounds_enclose_what_enumeration_gives(make: Callable[[int], GenerativeMargin], name: str) -> None:
     problem = general(name, make(2))
     rng, listed = np.random.default_rng(3), MarginRows(problem)
@@ -77,8 +77,7 @@ def test_bounds_enclose_what_enumeration_gives(make: Callable[[int], GenerativeM
     assert -np.inf < most <= least
 
 
-@pytest.mark.parametrize("name", STATED)
-@every_kind
+@in_turn(STATED, first=1)
 def test_the_default_engine_meets_the_general_solver(make: Callable[[int], GenerativeMargin], name: str) -> None:
     problem = general(name, make(1))
     said, found = optimum(primal(problem)), solve(problem, tol=HIGH)

@@ -35,7 +35,7 @@ def on_the_grid(of: Parameters, u: Vector) -> float:
     inside = ((each >= low) & (each <= high)).all(axis=1) & (np.exp(each).sum(axis=1) <= 1.0)
     values = -each[inside] @ u
     if of.f is not None:
-        values = values + [float(np.sum(of.f.value(theta))) for theta in each[inside]]
+        values = values + np.sum(of.f.value(each[inside]), axis=1)
     return float(values.min())
 
 

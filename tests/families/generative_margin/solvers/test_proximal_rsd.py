@@ -211,8 +211,15 @@ def optima() -> dict[str, float]:
     return {name: optimum(primal(make())).value for name, make in INSTANCES.items()}
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("name", INSTANCES)
+#: The algorithm as printed on every instance, each variant on every other one.
+TRIED = [
+    (name, variant)
+    for at, variant in enumerate(VARIANTS)
+    for name in (list(INSTANCES)[at % 2 :: 2] if at else INSTANCES)
+]
+
+
+@pytest.mark.parametrize(("name", "variant"), TRIED)
 def test_every_bound_of_every_round_brackets_the_optimum(name: str, variant: str, optima: dict[str, float]) -> None:
     problem, best = INSTANCES[name](), optima[name]
     rounding = HIGH.gap * max(1.0, abs(best))

@@ -319,7 +319,7 @@ def test_the_covariance_of_a_pilot_run_re_weighted_stands_for_all_examples() -> 
 
 
 def test_zeros_in_c_and_in_the_start_do_no_harm() -> None:
-    problem = small_ring(1)
+    problem = small_ring(1, n=3)
     c = problem.c.copy()
     start, size = int(problem.layout.block_start[1]), int(problem.layout.block_sizes[1])
     c[start], c[start + 1] = 0.0, c[start] + c[start + 1]
