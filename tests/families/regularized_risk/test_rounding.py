@@ -55,35 +55,33 @@ def large(sparse: bool, seed: int = 0, n: int = 300, d: int = 150) -> tuple[obje
     return (sp.csr_array(X) if sparse else X), rng
 
 
-@pytest.mark.parametrize("norms_serve", [0.0, math.inf])
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("kind", ["binary", "bias", "multiclass"])
-def test_bounds_are_those_of_rational_arithmetic(
-    sparse: bool, kind: str, norms_serve: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bounds_are_those_of_rational_arithmetic(sparse: bool, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With allowances by sums of magnitudes (norms never serve), and by norms."""
-    monkeypatch.setattr(regularized_risk_bounds, "NORMS_SERVE", norms_serve)
-    X, rng = large(sparse, n=60, d=40)
+    X, rng = large(sparse, n=30, d=25)
     if kind == "multiclass":
-        problem = RegularizedRisk.multiclass(X, rng.integers(3, size=60), 0.01)
+        problem = RegularizedRisk.multiclass(X, rng.integers(3, size=30), 0.01)
     else:
-        problem = RegularizedRisk.binary(X, rng.integers(2, size=60), 0.01, bias=kind == "bias")
+        problem = RegularizedRisk.binary(X, rng.integers(2, size=30), 0.01, bias=kind == "bias")
     w, b = rng.normal(size=problem.shape), (rng.normal(size=1) if kind == "bias" else None)
-    bound = problem.primal({"w": w} | ({} if b is None else {"b": b}))
-    truth = exact_primal(problem, w, b)
-    assert Fraction(bound.lower) <= truth <= Fraction(bound.upper)
-    assert bound.allowance <= WANTED * abs(bound)
-    assert abs(Fraction(float(bound)) - truth) > 0
     alpha = problem.feasible(rng.random(problem.n_pieces))
-    shown = problem.dual({"alpha": alpha})
-    assert abs(Fraction(float(shown)) - exact_dual(problem, alpha)) <= Fraction(shown.allowance)
-    assert shown.allowance <= WANTED * abs(shown)
+    primal, dual = exact_primal(problem, w, b), exact_dual(problem, alpha)
+    for norms_serve in (0.0, math.inf):
+        monkeypatch.setattr(regularized_risk_bounds, "NORMS_SERVE", norms_serve)
+        bound = problem.primal({"w": w} | ({} if b is None else {"b": b}))
+        assert Fraction(bound.lower) <= primal <= Fraction(bound.upper)
+        assert bound.allowance <= WANTED * abs(bound)
+        assert abs(Fraction(float(bound)) - primal) > 0
+        shown = problem.dual({"alpha": alpha})
+        assert abs(Fraction(float(shown)) - dual) <= Fraction(shown.allowance)
+        assert shown.allowance <= WANTED * abs(shown)
 
 
 def test_scores_of_many_features_are_summed_in_blocks() -> None:
     """A sum of 20,000 terms at once is too deep for its norms to serve; in blocks it is not."""
     rng = np.random.default_rng(0)
-    problem = RegularizedRisk.binary(rng.normal(size=(6, 20_000)), np.arange(6) % 2, 1.0)
+    problem = RegularizedRisk.binary(rng.normal(size=(2, 20_000)), [0, 1], 1.0)
     w = 1e-3 * rng.normal(size=20_000)
     bound = problem.primal({"w": w})
     assert bound.allowance <= WANTED * abs(bound)
