@@ -60,6 +60,14 @@ def test_no_cell_ended_in_an_error_or_a_warning(path: Path) -> None:
 
 
 @every_notebook
+def test_every_cell_has_its_place_among_the_slides(path: Path) -> None:
+    kinds = [cell["metadata"].get("slideshow", {}).get("slide_type") for cell in read(path)["cells"]]
+    assert kinds[0] == "slide"
+    assert set(kinds) <= {"slide", "subslide", "fragment", "-", "skip"}
+    assert kinds.count("slide") >= 4
+
+
+@every_notebook
 def test_the_kernel_is_python3(path: Path) -> None:
     metadata = read(path)["metadata"]
     assert metadata["kernelspec"]["name"] == "python3"
