@@ -5,17 +5,22 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import mathjax
 
 import convexstruct as cs
-from convexstruct.core import registry
+from convexstruct.core.registry import families
 from convexstruct.report import release as installed
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
+sys.path.insert(0, str(HERE))
+
+from pages import signatures, systems  # noqa: E402  # beside this file
 
 project, author = "convexstruct", "The convexstruct developers"
 release = installed("convexstruct").removeprefix("convexstruct").strip()
@@ -54,6 +59,7 @@ MODULES = {
     "convexstruct.estimators": cs.estimators,
     "convexstruct.datasets": cs.datasets,
     "convexstruct.models": cs.models,
+    **{f"convexstruct.models.{name}": import_module(f"convexstruct.models.{name}") for name in families()},
     "convexstruct.plots": cs.plots,
     "convexstruct.verification": cs.verification,
 }
@@ -106,23 +112,6 @@ def _write(path: str, text: str) -> None:
     file.write_text(text, encoding="utf-8")
 
 
-def systems() -> str:
-    """Every system of the papers, by family, from the registry."""
-    parts = ["# The systems\n"]
-    for family in registry.families().values():
-        parts.append(f"## {family.title}\n\n`--on {family.name}`\n")
-        for system in family.systems:
-            facts = {
-                "paper": f"{system.paper}, {system.equations}",
-                "formulations": ", ".join(f"`{family.name}.{name}`" for name in system.formulation),
-                "solvers": ", ".join(f"`{name}`" for name in system.solvers),
-                "reproduce": ", ".join(f"`{name}`" for name in system.experiments),
-            }
-            lines = [f"- {key}: {value}" for key, value in facts.items() if value]
-            parts.append(f"### {system.name}\n\n" + "\n".join(lines) + "\n")
-    return "\n".join(parts)
-
-
 def errata() -> str:
     """The errata of CONTRIBUTING.md, a paragraph each: its tables are too wide for a page."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("## Errata of the papers\n")[2]
@@ -158,7 +147,9 @@ def _prepare(app: Any) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(notebook, target)
     _write("errata.md", errata())
-    _write("systems.md", systems())
+    for name, text in systems().items():
+        _write(f"systems/{name}.md" if name else "systems.md", text)
+    _write("signatures.md", signatures())
     reference()
 
 

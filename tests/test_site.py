@@ -12,6 +12,8 @@ from urllib.parse import unquote
 
 import pytest
 
+from convexstruct.core.registry import families
+from convexstruct.verification import cases_for
 from tests.browser import opened
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -60,6 +62,34 @@ def test_no_link_is_dead_and_nothing_is_loaded_from_elsewhere(site: Path | None)
             if not target.exists() or (fragment and target in names and fragment not in names[target]):
                 dead.append(f"{page.relative_to(site)}: {link}")
     assert dead == []
+
+
+@pytest.mark.slow
+def test_every_system_has_a_page_with_what_it_states_and_every_open_case_its_signature(site: Path | None) -> None:
+    if site is None:
+        return  # the extra `docs` is not installed
+    pages = {page.stem: page.read_text(encoding="utf-8") for page in (site / "build" / "systems").glob("*.html")}
+    systems = [system for family in families().values() for system in family.systems]
+    assert len(pages) == len(systems)
+    assert all("optimum" in page and "def " in page for page in pages.values())
+    assert sum("\\quad" in page for page in pages.values()) > 0.8 * len(pages)  # the others are stated by loops
+    field = pages["conditional-random-field"]
+    assert "AveragedSGD" in field
+    assert "BaumWelch" not in field
+    shown = (site / "build" / "signatures.html").read_text(encoding="utf-8")
+    cases = [case.name for name in families() for case in cases_for(name, open_only=True)]
+    assert [name for name in cases if f">{name}<" not in shown] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "dark"), [(390, False), (1400, True)])
+def test_a_browser_shows_the_pages_without_an_error(site: Path | None, width: int, dark: bool) -> None:
+    for name in ("index", "build/systems/max-margin-markov-network", "build/signatures", "search"):
+        shown = opened(site / f"{name}.html", width, dark) if site is not None else None
+        if shown is None:
+            return  # the extra `docs` or Chromium is not installed
+        assert shown.errors == []
+        assert "convexstruct" in shown.dom
 
 
 @pytest.mark.slow

@@ -1,0 +1,164 @@
+"""Pages of the site that are made of the registry: one a system, and the signatures of the cases."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import convexstruct as cs
+from convexstruct.core.cases import Case
+from convexstruct.core.registry import Family, System, families
+from convexstruct.models import FORMULATIONS
+from convexstruct.tolerances import HIGH
+
+ROOT = Path(__file__).resolve().parents[1]
+#: What a page runs, and a reader can: at most ten lines.
+PROGRAM = """import convexstruct as cs
+from convexstruct.verification import cases_for
+
+case = next(case for case in cases_for("{family}") if case.name == "{case}")
+problem = case.build()
+solution = cs.solve(problem)
+print(f"{{solution.status.name}}: {{solution.lower_bound:.6g}} <= optimum <= {{solution.primal:.6g}}")
+"""
+#: Two more, where the formulation is one program that needs the problem alone.
+STATED = """stated = cs.models.FORMULATIONS["{entry}"].builder(problem)
+print(f"CVXPY: {{stated.reference().value:.6g}}")
+"""
+
+
+def slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def linked(name: str, module: str = "convexstruct.solvers") -> str:
+    """A name as a link into the reference."""
+    return f"{{py:obj}}`{name} <{module}.{name}>`"
+
+
+def takes(solver: type, problem: Any) -> bool:
+    """Whether the solver takes the problem: what it does not, it refuses before its first round."""
+    try:
+        cs.solve(problem, solver(), max_iterations=1, time_limit=5.0)
+    except (ValueError, TypeError, AttributeError):
+        return False
+    return True
+
+
+def system_page(family: Family, system: System) -> str:
+    """The page of one system: what is stated, by which code, and what solves it."""
+    cases = [case for case in family.cases if case.system == system.name and case.open]
+    stated = {name: _shown(cases, name) for name in system.formulation}
+    first = min(cases, key=lambda case: (not stated.get(case.formulation), case.arguments is not None, not case.quick))
+    problem = first.build()
+    solver, why = family.best(problem, HIGH)
+    default = type(solver).__name__
+    others = [one.__name__ for one in family.solvers if one.__name__ in system.solvers and takes(one, problem)]
+    rest = ", ".join(linked(name) for name in others if name != default)
+    parts = [
+        f"# {system.name[0].upper()}{system.name[1:]}\n",
+        f"{system.paper}: {system.equations}. Family `{family.name}`: {family.title}.\n",
+        "## What is solved\n",
+    ]
+    for name, latex in stated.items():
+        entry = FORMULATIONS[f"{family.name}.{name}"]
+        link = linked(name, f"convexstruct.models.{family.name}")
+        parts.append(f"{link}: {entry.title} ({entry.paper}; {entry.equations})\n")
+        if latex:
+            parts.append(f"$$\n{latex}\n$$\n")
+    parts += [
+        "## Who solves it\n",
+        f"By default {linked(default)}: {why}. " + (f"It is also taken by {rest}.\n" if rest else "\n"),
+        "## Ten lines\n",
+        _run(family, first, bool(stated.get(first.formulation))),
+    ]
+    if system.experiments:
+        shown = ", ".join(f"`convexstruct reproduce {name}`" for name in system.experiments)
+        parts.append(f"Figures and tables: {shown}.\n")
+    parts.append("## The code that states it\n")
+    for name in system.formulation:
+        builder = inspect.unwrap(FORMULATIONS[f"{family.name}.{name}"].builder)
+        file = Path(inspect.getsourcefile(builder) or "").resolve().relative_to(ROOT).as_posix()
+        parts.append(f"`{file}`\n\n```python\n{inspect.getsource(builder).rstrip()}\n```\n")
+    return "\n".join(parts)
+
+
+def _shown(cases: list[Case], name: str) -> str:
+    """The LaTeX of a formulation, of a case that has it for its reference; "" where it is a loop, or there is none."""
+    for case in sorted(cases, key=lambda case: not case.quick):
+        if case.formulation == name:
+            instance = case.make(0)
+            arguments = dict(case.arguments(instance)) if case.arguments else {}
+            stated = FORMULATIONS[f"{case.family}.{name}"].builder(instance.problem, **arguments)
+            return str(getattr(stated, "latex", ""))
+    return ""
+
+
+def _run(family: Family, case: Case, one_program: bool) -> str:
+    """The lines, and what they print: run here."""
+    code = PROGRAM.format(family=family.name, case=case.name)
+    if one_program and case.arguments is None and case.certified:
+        code += STATED.format(entry=f"{family.name}.{case.formulation}")
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, case.name, "exec"), {})
+    return f"```python\n{code}```\n\nprints\n\n```text\n{printed.getvalue()}```\n"
+
+
+def systems() -> dict[str, str]:
+    """The pages by the names of their files, and "systems", which lists them by family."""
+    pages, index = {}, ["# The systems\n"]
+    for family in families().values():
+        index.append(f"## {family.title}\n\n`--on {family.name}`\n")
+        for system in family.systems:
+            name = slug(system.name)
+            pages[name] = system_page(family, system)
+            index.append(f"- [{system.name}](systems/{name}.md): {system.paper}, {system.equations}")
+        index.append("")
+    listed = "\n".join(f"systems/{name}" for name in pages)
+    return pages | {"": "\n".join(index) + f"\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n"}
+
+
+def signatures() -> str:
+    """What a solver gets and returns in each case: the class of the problem, the point, and a dual point."""
+    parts = [
+        "# The signature of each case\n",
+        "A solver of a case takes a problem of the class, and returns the point: these arrays by name. The dual point "
+        "is optional, and here that of the default solver; none where it gives none. Shapes are those of seed 0.\n",
+    ]
+    for family in families().values():
+        parts += [f"## {family.name}\n", "| case | problem | point | dual point |", "|---|---|---|---|"]
+        for case in (case for case in family.cases if case.open):
+            problem = case.build()
+            dual = cs.solve(problem, max_iterations=1, time_limit=5.0).dual_point or {}
+            cells = (f"`{case.name}`", f"`{type(problem).__name__}`", _arrays(problem.trivial()[0]), _arrays(dual))
+            parts.append(f"| {' | '.join(cells)} |")
+        parts.append("")
+    return "\n".join(parts)
+
+
+def picture(file: Path) -> None:
+    """The picture of README and of the first page: the bounds of a run of cutting planes, and the certificate."""
+    import matplotlib
+
+    data = cs.datasets.random_chains(20, (4, 9), 4, 6, seed=0)
+    problem = cs.StructuredSVM.read(data.node_features, data.labels_each, data.n_labels, C_mean=10.0)
+    axes = cs.plots.bounds(cs.solve(problem, cs.solvers.OneSlack()), against="iteration")
+    axes.set_title("A structural SVM by cutting planes: two bounds close on the optimum")
+    axes.figure.set_size_inches(7.0, 3.6)
+    with matplotlib.rc_context({"svg.hashsalt": "certificate", "svg.fonttype": "path"}):
+        axes.figure.savefig(file, metadata={"Date": None}, bbox_inches="tight")
+
+
+def _arrays(arrays: Any) -> str:
+    return ", ".join(f"`{name}` {np.shape(value)}" for name, value in arrays.items()) or "none"
+
+
+if __name__ == "__main__":
+    picture(ROOT / "docs" / "certificate.svg")
