@@ -1,5 +1,5 @@
 """Workload `unsupervised_margin`: the fast default beside ADMM, Clarabel and SCS on the reduced SDP; growth; small
-random problems, and the two-class SDP (3), beside Clarabel.
+random problems, and the two-class SDP (3), beside Clarabel and SCS.
 
     python benchmarks/unsupervised_margin.py [--quick] [--only NAME ...] [--seconds LIMIT] [--json FILE]
 
@@ -70,7 +70,8 @@ BETA, SCALED = 0.01, 0.5
 #: When each stops.
 RULES = dict.fromkeys((FAST, ADMM), CERTIFIED) | {
     CLARABEL: INTERIOR,
-    SCS: f"stops at residuals and gap of {SCS_ACCURACY:g}; its answer is repaired, and certified at the end",
+    SCS: f"stops at residuals and gap of {SCS_ACCURACY:g}, in (3) of a tenth of the gap wanted; "
+    "its answer is repaired, and certified at the end",
 }
 
 
@@ -259,7 +260,11 @@ def _two_classes(workload: Points, solver: str, limit: float) -> Iterator[dict[s
         found: Any = solve(problem, tol=workload.tol, time_limit=limit)
     else:
         formulation = FORMULATIONS["unsupervised_margin.two_class"].builder(problem)
-        found = formulation.solve("CLARABEL", workload.tol, time_limit=limit)
+        accuracy = 0.1 * workload.tol
+        given: dict[str, Any] = {"time_limit": limit}
+        if solver == SCS:
+            given = {"time_limit_secs": limit, "eps_abs": accuracy, "eps_rel": accuracy, "max_iters": 10**6}
+        found = formulation.solve(solver.upper(), workload.tol, **given)
     seconds = time.process_time() - begin
     late = solver != FAST and seconds >= limit
     status = "TIME_LIMIT" if late else found.status.name
@@ -367,20 +372,22 @@ def run_small(session: Session, draws: Draws, console: Console) -> None:
 
 
 def run_two_classes(session: Session, workloads: Sequence[Points], console: Console) -> None:
-    """(3) by the interior point method on its dual, and by Clarabel, as the notebook states it."""
-    table = new_table("Two-class SDP: processor seconds with building", "points", FAST, "gap", CLARABEL, "gap", "times")
+    """(3) by the interior point method on its dual, and by Clarabel and SCS, as the notebook states it."""
+    columns = [column for peer in GOALS for column in (peer, "gap", "times")]
+    table = new_table("Two-class SDP: processor seconds with building", "points", FAST, "gap", *columns)
     for workload in workloads:
-        fast, other = (session("two classes", workload, solver) for solver in (FAST, CLARABEL))
-        ratio, late = other.seconds / fast.seconds, other.status == "TIME_LIMIT"
-        met = None if math.isnan(ratio) or (late and ratio < TWO_CLASS_GOAL) else ratio >= TWO_CLASS_GOAL
+        fast = session("two classes", workload, FAST)
         reached = None if fast.trouble == LEFT_OUT else fast.gap <= workload.tol
         session.judge(workload, f"certified {workload.tol:.0e}", reached, seconds=finite(fast.seconds))
-        if workload == TWO_CLASSES[-1]:
-            session.judge(workload, f"{TWO_CLASS_GOAL:g} times faster than {CLARABEL}", met, ratio=finite(ratio))
-        table.add_row(
-            str(workload.n), cell(fast.seconds, ".2f"), cell(fast.gap, ".1e"), cell(other.seconds, ".2f"),
-            cell(other.gap, ".1e"), ("> " if late else "") + cell(ratio, ".0f"),
-        )  # fmt: skip
+        cells = [str(workload.n), cell(fast.seconds, ".2f"), cell(fast.gap, ".1e")]
+        for peer in GOALS:
+            other = session("two classes", workload, peer)
+            ratio, late = other.seconds / fast.seconds, other.status == "TIME_LIMIT"
+            met = None if math.isnan(ratio) or (late and ratio < TWO_CLASS_GOAL) else ratio >= TWO_CLASS_GOAL
+            if workload == TWO_CLASSES[-1]:
+                session.judge(workload, f"{TWO_CLASS_GOAL:g} times faster than {peer}", met, ratio=finite(ratio))
+            cells += [cell(other.seconds, ".2f"), cell(other.gap, ".1e"), ("> " if late else "") + cell(ratio, ".0f")]
+        table.add_row(*cells)
     console.print(table)
 
 
