@@ -91,7 +91,7 @@ class BorderedDual:
         z[n:, n:] = self.below * np.eye(d) + z[n:, :n] @ np.linalg.solve(z[:n, :n], z[:n, n:])
         low, sums, most = self.below * self.slack, z[:n, :n].sum(axis=1), -0.5 * self.c[3 * n :]
         multipliers = np.concatenate((self.slack + low, low, most + 0.5 * sums, most - 0.5 * sums))
-        return [Orthant(self.G, self.h - self.G @ self.x, multipliers), Semidefinite(s, of, z)]
+        return [Orthant(self.G, self.h - self.G @ self.x, multipliers), Semidefinite(s, of, self.x, z)]
 
     def read(self, x: Vector, multipliers: Sequence[Vector | Matrix]) -> tuple[Point, Point]:
         """The point and the dual point of `PermutationInvariantMargin`: its M is (M + 1) / 2, its y and u are 4 times

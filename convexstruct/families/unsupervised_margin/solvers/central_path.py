@@ -49,14 +49,16 @@ def follow(c: Vector, x: Vector, cones: Sequence[Cone], mu: float, steps: int) -
             deadline.check()
             dx, mu, primal, dual = _advance(c, cones, stationary)
             x, stationary = x + primal * dx, stationary or dual == 1.0
+            for cone in cones:
+                cone.move(x, primal, dual)
             yield x, mu
     except np.linalg.LinAlgError:
         return
 
 
 def _advance(c: Vector, cones: Sequence[Cone], predicted: bool) -> tuple[Vector, float, float, float]:
-    """Move the cones by one step; the step of x, the mu aimed at, and the shares of the primal and the dual step that
-    were taken. predicted : whether mu falls, by a prediction. LinAlgError where a cone would be left."""
+    """The next step of x and the cones: that of x, the mu aimed at, and the shares of the primal and the dual step to
+    be taken. predicted : whether mu falls, by a prediction. LinAlgError where a matrix is singular."""
     newton = np.zeros((len(c), len(c)))
     for cone in cones:
         deadline.check()
@@ -69,11 +71,7 @@ def _advance(c: Vector, cones: Sequence[Cone], predicted: bool) -> tuple[Vector,
         mu *= max(LEAST_FALL, min(1.0, max(0.0, after / mu)) ** 3)
         for cone in cones:
             cone.correct()
-    dx = _aim(c, cones, solve, mu)
-    steps = _steps(cones, SHORT_OF_BORDER)
-    for cone in cones:
-        cone.move(*steps)
-    return dx, mu, *steps
+    return _aim(c, cones, solve, mu), mu, *_steps(cones, SHORT_OF_BORDER)
 
 
 def _aim(c: Vector, cones: Sequence[Cone], solve: Callable[[Vector], Vector], mu: float) -> Vector:
@@ -127,7 +125,8 @@ class Orthant:
         """The least t >= 0 with t s + ds >= 0, and the least with t z + dz >= 0."""
         return float((-self.ds / self.s).max(initial=0.0)), float((-self.dz / self.z).max(initial=0.0))
 
-    def move(self, primal: float, dual: float) -> None:
+    def move(self, x: Vector, primal: float, dual: float) -> None:
+        """By these steps, and not to h - G x, which near the border is nothing but rounding."""
         self.s, self.z = self.s + primal * self.ds, self.z + dual * self.dz
         self.second = np.zeros_like(self.s)
 
@@ -176,17 +175,17 @@ class Semidefinite:
     ``near``, ``dual_near`` are the steps in that space, G'dS G and G^-1 dZ G^-T; ``second`` is the symmetric part of
     their product in the predictor.
 
-    s : S at the start. of : its map. z : stationary Z at the start; by default mu S^-1.
+    s : S at the start, ``x``. of : its map. z : stationary Z at the start; by default mu S^-1.
     """
 
-    def __init__(self, s: Matrix, of: Linear, z: Matrix | None = None) -> None:
-        self.s, self.of, self.known = s, of, z
+    def __init__(self, s: Matrix, of: Linear, x: Vector, z: Matrix | None = None) -> None:
+        self.s, self.of, self.known, self.origin = s, of, z, s - of.image(x)
         self.z, self.ds, self.dz = np.zeros((3, *s.shape))
 
     def start(self, mu: float) -> None:
         half = _inverse_factor(self.s)
         self.z = mu * (half.T @ half) if self.known is None else self.known
-        self.move(0.0, 0.0)
+        self._scale()
 
     def add_curvature(self, newton: Matrix) -> None:
         self.of.add_curvature(newton, self.scaling @ self.scaling.T)
@@ -219,8 +218,14 @@ class Semidefinite:
         one, other = (each / scale / scale[:, None] for each in (self.near, self.dual_near))
         return -float(np.linalg.eigvalsh(one)[0]), -float(np.linalg.eigvalsh(other)[0])
 
-    def move(self, primal: float, dual: float) -> None:
-        self.s, self.z = self.s + primal * self.ds, self.z + dual * self.dz
+    def move(self, x: Vector, primal: float, dual: float) -> None:
+        """To S(x): x may have come by way of values whose rounding a sum of steps keeps, such as u = 4e10 in the
+        two-class SDP where the balance is 1e-8."""
+        self.s, self.z = self.origin + self.of.image(x), self.z + dual * self.dz
+        self._scale()
+
+    def _scale(self) -> None:
+        """Compute ``scaling`` and ``root`` at S and Z."""
         low = np.linalg.cholesky(self.z)
         _, self.root, right = np.linalg.svd(np.linalg.cholesky(self.s).T @ low)
         self.scaling = low @ (right.T / np.sqrt(self.root))

@@ -84,7 +84,7 @@ class FreeEntries:
         found: list[Cone] = [Orthant(self.G, self.h - self.G @ self.x)]
         for matrix, (share, _), entries in zip(self.point(self.x).values(), self.problem.feasible.shares, self.entries):
             if len(entries[0]):
-                found.append(Semidefinite(matrix - share, Entries(len(matrix), *entries)))
+                found.append(Semidefinite(matrix - share, Entries(len(matrix), *entries), self.x))
         return found
 
     def read(self, x: Vector, multipliers: Sequence[Vector | Matrix]) -> tuple[Point, Point]:

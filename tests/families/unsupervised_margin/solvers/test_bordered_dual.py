@@ -190,6 +190,14 @@ def test_other_problems_are_refused_in_a_sentence() -> None:
         two_class(fixed)
 
 
+@pytest.mark.parametrize("balance", [1e-8, 1e-9])
+@pytest.mark.parametrize("seed", range(3))
+def test_u_that_passes_through_large_values_leaves_no_rounding_in_the_bound(seed: int, balance: float) -> None:
+    """Of the first u is 5e10 on the way and 0.2 at the end; S as a sum of steps is wrong by 1e-5 then."""
+    solved(gaussian(20, balance, seed=seed))
+    solved(posed(np.random.default_rng(seed).normal(size=(20, 3)), balance))
+
+
 def test_a_balance_that_no_double_is_inside_takes_no_step_and_says_why() -> None:
     found = cs.solve(posed(np.random.default_rng(0).normal(size=(6, 3)), 1e-12))
     assert not found.status.solved
