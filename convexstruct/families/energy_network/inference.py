@@ -110,14 +110,25 @@ class EnergyInference:
             return value if np.isfinite(value) and np.isfinite(point["Y"]).all() else Rounded(np.inf)
 
     def dual(self, dual_point: Point) -> Rounded:
-        """The sum of the tangents' bounds at Y, clipped to the cube; -inf where Y is not finite."""
+        """The sum of the tangents' bounds at Y, clipped to the cube; -inf where Y is not finite. The allowance includes
+        what E may lie below its tangents."""
         y = read_cube("dual_point", dual_point, self.scores.shape)["Y"]
         if not np.isfinite(y).all():
             return Rounded(-np.inf)
         y, scores = np.clip(y, 0.0, 1.0), exact(self.scores)
         with np.errstate(all="ignore"):
-            value = summed(self._carried.values(scores, y) - self._carried.gaps(scores, y)) - len(y) * self._bent
-            return value if np.isfinite(value) else Rounded(-np.inf)
+            value = summed(self._carried.values(scores, y) - self._carried.gaps(scores, y))
+            found = Rounded.of(float(value), value.allowance, len(y) * self._bent)
+            return found if np.isfinite(found.lower) else Rounded(-np.inf)
+
+    def rounding_reason(self, point: Point, dual_point: Point | None) -> str:
+        """That of Q, where it makes half of the lower bound's allowance or more."""
+        if dual_point is None or 2.0 * len(self.scores) * self._bent < self.dual(dual_point).allowance:
+            return ""
+        return (
+            "Q is positive semidefinite only up to rounding, so that each energy may lie "
+            f"{self._bent:.1e} below its tangents: ask for a larger gap"
+        )
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """How far entries lie outside 0 and 1."""

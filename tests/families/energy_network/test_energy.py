@@ -9,6 +9,8 @@ import mpmath
 import numpy as np
 import pytest
 
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
 from convexstruct.families.energy_network import EnergyInference
 from convexstruct.families.energy_network import energy as module
 from convexstruct.families.energy_network.energy import Energy, factor, minimise, semidefinite, sigmoid, softplus
@@ -127,3 +129,17 @@ def test_the_bounds_of_inference_hold_where_q_is_semidefinite_only_up_to_roundin
     least = sum((0.5 * (y @ q * y).sum(axis=1) - y @ s).min() for s in problem.scores)
     assert problem.dual({"Y": np.full((2, 2), 0.5)}).lower <= least
     assert problem.dual({"Y": minimise(problem.energy, problem.scores)}).lower <= least
+
+
+def test_a_gap_below_the_rounding_of_q_ends_as_such_and_names_q() -> None:
+    """Of 100 energies that are all 0 at their minimum, Q has rank 1, and its square root is rounded."""
+    problem = EnergyInference(np.zeros((100, 8)), np.ones((8, 8)))
+    found = solve(problem, tol=1e-12)
+    assert found.status is Status.ROUNDING
+    assert "Q is positive semidefinite only up to rounding" in found.message
+    assert found.lower_bound <= 0.0 <= found.primal
+    assert solve(problem).status is Status.OPTIMAL
+    large = EnergyInference(np.full((100, 8), 1e9), np.eye(8))  # its sums make the allowance, and not Q
+    assert problem.rounding_reason({}, {"Y": np.zeros((100, 8))}) != ""
+    assert large.rounding_reason({}, {"Y": np.ones((100, 8))}) == ""
+    assert large.rounding_reason({}, None) == ""
