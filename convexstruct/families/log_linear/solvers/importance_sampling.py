@@ -129,18 +129,17 @@ class ImportanceSampling:
         return Sampled(problem, moved, theta, log_partition, before.least)
 
     def _iterate(self, estimate: Sampled, here: Here, draw: int, calls: int, ended: str = "") -> Iterate:
-        """An iterate; where the run has ``ended``, with the bound of exact inference where there is such."""
+        """An iterate; where inference is exact with a witness, whose bound is computed once the run has ``ended``."""
         problem, theta = estimate.problem, here.theta
-        share = f"{estimate.effective(theta):.0f} effective of {self.samples} samples"
-        said = f"an estimate by importance sampling, no bound: {share}, {ended or f'draw {draw}'}"
+        share = f"{estimate.effective(theta):.0f} effective of {self.samples} samples, {ended or f'draw {draw}'}"
+        said = f"an estimate by importance sampling, no bound: {share}"
         witness, bound, value = None, -math.inf, here.value
         if isinstance(problem, MarkovRandomField):  # estimates of several draws cannot be compared, nor with a bound
-            value = float(problem.primal({"theta": theta}))
-        if ended and isinstance(problem, MarkovRandomField):
-            witness = problem.witness(theta)
-            bound = float(problem.dual(witness))
-            said = f"importance sampling: {share}, {ended}; the bounds are those of exact inference"
-            said = "; ".join(filter(None, (said, warning(problem))))
+            witness, value = problem.witness(theta), float(problem.primal({"theta": theta}))
+            said = f"importance sampling: {share}; the bounds are those of exact inference"
+            if ended:
+                bound = float(problem.dual(witness))
+                said = "; ".join(filter(None, (said, warning(problem))))
         return Iterate({"theta": theta}, witness, value, bound, calls, done=bool(ended), message=said)
 
 

@@ -92,6 +92,17 @@ def test_of_several_draws_the_best_point_is_kept_and_no_estimate_is_claimed(samp
     assert found.primal == min(problem.primal(problem.as_point(one.point)).upper for one in solver.iterate(problem))
 
 
+@pytest.mark.parametrize("kind", ["path", "cycle", "grid"])
+def test_a_run_that_a_limit_cuts_has_the_bound_of_the_theta_that_it_has(kind: str) -> None:
+    problem = drawn(kind, 1, lam=0.1)
+    least, optimum = problem.dual(problem.trivial()[1]).lower, solve(problem, LBFGS(), tol=1e-9).primal
+    bounds = [solve(problem, ImportanceSampling(), max_iterations=k).lower_bound for k in (1, 2, 4)]
+    assert all(least < bound <= optimum for bound in bounds)
+    stopped = solve(problem, ImportanceSampling(), callback=lambda *_: True)
+    assert stopped.lower_bound == bounds[0]
+    assert "the bounds are those of exact inference" in stopped.message
+
+
 def test_samples_are_drawn_anew_where_few_are_effective_and_from_where_it_starts() -> None:
     problem = drawn("cycle", 3, lam=0.01)
     best = solve(problem, LBFGS(), tol=1e-10)
