@@ -233,9 +233,8 @@ def test_a_damaged_cache_is_refused_in_one_sentence_before_the_solver_starts(tex
         verify(lambda problem: 1 / 0, on="hmm-ties")
     file.write_text("{}")
     references._read.cache_clear()
-    assert [row.note for row in verify(lambda problem: 1 / 0, on="hmm-ties")] == [
-        "raises ZeroDivisionError: division by zero"
-    ]
+    (row,) = verify(lambda problem: 1 / 0, on="hmm-ties")
+    assert row.note.startswith("raises ZeroDivisionError: division by zero; ")
 
 
 @pytest.mark.parametrize("where", ["package", "cache"])

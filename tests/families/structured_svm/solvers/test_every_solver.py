@@ -18,6 +18,7 @@ from convexstruct.families.structured_svm import (
     FAMILY,
     BlockFrankWolfe,
     ColumnGeneration,
+    ConcaveConvex,
     DualCoordinateAscent,
     ExcessiveGap,
     ExponentiatedGradient,
@@ -70,7 +71,7 @@ def said(value: Any) -> str:
 
 def test_no_solver_is_forgotten() -> None:
     here = {type(solver) for solver, *_ in [*EXACT, *SLOW]} | {type(solver) for solver in ONLINE}
-    assert here | {ExcessiveGap, RelaxedMargin} == set(FAMILY.solvers)  # for problems of their own
+    assert here | {ConcaveConvex, ExcessiveGap, RelaxedMargin} == set(FAMILY.solvers)  # for problems of their own
 
 
 def some(solvers: list[Any], step: int) -> list[Any]:
@@ -148,7 +149,7 @@ def test_labellings_of_a_start_are_the_first_restricted_problem() -> None:
         assert again.trace.lower_bound[0] >= first.lower_bound - LOW.gap * first.primal
 
 
-@pytest.mark.parametrize("solver", [solver for solver in FAMILY.solvers if solver is not RelaxedMargin])
+@pytest.mark.parametrize("solver", [each for each in FAMILY.solvers if each not in (ConcaveConvex, RelaxedMargin)])
 def test_one_label_leaves_nothing_to_learn(solver: type[Any]) -> None:
     solution = solve(svm(3, n_labels=1), solver())
     assert solution.primal == 0.0
