@@ -319,7 +319,9 @@ def maximum(x: Any, y: Any) -> Any:
         return value
     apart = np.subtract(a, b)
     both = (of_a + of_b) * OUTWARD + UNIT * np.abs(apart)
-    error = np.where(apart > both, of_a, np.where(-apart > both, of_b, np.maximum(of_a, of_b)))
+    error = np.where(-apart > both, of_b, of_a)
+    if np.any(of_b):
+        error = np.where(np.abs(apart) > both, error, np.maximum(of_a, of_b))
     return RoundedArray(value, error)
 
 

@@ -19,7 +19,7 @@ is least at a_c = m_c + b_c, b_c = max(sigma_c / d_c^2 - lambda_c, -m_c), and th
 
     -sum_c d_c^2 (<b_c, b_c + 2 m_c> / 2 + lambda_c z),
 
-a lower bound for every xi and lambda. These lambda are those that `evaluate` finds on floats.
+a lower bound for every xi and lambda. These lambda are those that `simplex_thresholds` finds on floats.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ import numpy as np
 
 from convexstruct import deadline
 from convexstruct.arrays import Matrix, Tensor, Vector
+from convexstruct.oracles.blocks import BLOCK
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Side, Tables
-from convexstruct.oracles.polytope.local_polytope import evaluate, read_weights, unknown
-from convexstruct.oracles.polytope.table_columns import Columns
+from convexstruct.oracles.polytope.local_polytope import simplex_thresholds
 from convexstruct.rounding import Rounded, RoundedArray, exact, gamma, gammas, maximum, squares, summed, total
 
 
@@ -93,20 +93,33 @@ def _spread(structure: CliqueTables, group: int) -> float:
 
 
 def lower_bound(structure: CliqueTables, m: Tables, d: Sequence[Vector], scale: Vector, xi: Tables) -> Rounded:
-    """The least value of the Lagrangian at xi."""
-    layout, thresholds, terms = Columns(structure), unknown(structure), []
-    evaluate(layout, layout.tables(m), read_weights(structure, d, scale), layout.cells(xi), thresholds)
+    """The least value of the Lagrangian at xi, by parts of the cliques that stay in the cache."""
+    terms = []
     for g, (given, shifts) in enumerate(zip(m, _shifts(structure, xi))):
-        wide = (-1, *(1,) * (given.ndim - 1))
-        square, lam = exact(d[g]) * d[g], exact(thresholds[g])
-        step = -lam.reshape(*wide)
-        for shift in shifts:
-            step = step + shift / square.reshape(*wide)
-        step = maximum(step, -given)
-        lost = (step * (step + 2.0 * given)).reshape(len(given), prod(given.shape[1:])).sum(axis=1)
-        terms.append(summed(square * (-0.5 * lost - lam * scale[structure.component[g]])))
+        z = scale[structure.component[g]]
+        size = max(1, BLOCK // (2 * prod(given.shape[1:])))  # each number carries an error
+        for low in range(0, len(given), size):
+            rows = slice(low, low + size)
+            terms.append(_least(given[rows], d[g][rows], z[rows], [shift[rows] for shift in shifts]))
     value = total(terms)
     return value if math.isfinite(value) else Rounded(-math.inf)
+
+
+def _least(m: Tensor, d: Vector, z: Vector, shifts: Sequence[RoundedArray]) -> Rounded:
+    """That of some cliques, at the sums sigma of ``shifts`` and the best lambda.
+
+    m (n, labels ...), d (n,), z (n,). shifts : of the shape of m, or one that broadcasts to it.
+    """
+    wide, square = (-1, *(1,) * (m.ndim - 1)), exact(d) * d
+    moved = [shift / square.reshape(*wide) for shift in shifts]
+    x = sum((each.value for each in moved), m)
+    lam = exact(simplex_thresholds(np.ascontiguousarray(_flat(x).T), z, np.full(len(z), -math.inf))[0])
+    step = -lam.reshape(*wide)
+    for each in moved:
+        step = step + each
+    step = maximum(step, -m)
+    lost = (step * (step + 2.0 * m)).reshape(len(m), prod(m.shape[1:])).sum(axis=1)
+    return summed(square * (-0.5 * lost - lam * z))
 
 
 def _shifts(structure: CliqueTables, xi: Tables) -> list[list[RoundedArray]]:

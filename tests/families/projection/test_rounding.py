@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import convexstruct as cs
 from convexstruct.arrays import Vector
-from convexstruct.families.projection import rounding
+from convexstruct.families.projection import rounding, tables_rounding
 from convexstruct.families.projection.box import BoxProjection
 from convexstruct.families.projection.tables import MarginalProjection
 from convexstruct.oracles.box.projection import Box
@@ -205,6 +205,27 @@ def test_the_dual_of_tables_is_what_rational_arithmetic_says(seed: int, size: fl
     assert Fraction(found.lower) <= least
     assert abs(Fraction(float(found)) - least) <= Fraction(found.allowance)
     assert found.allowance <= 1e-13 * max(abs(float(found)), 1.0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_dual_of_tables_is_the_same_in_parts_of_any_size(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One clique at a time, some, and all at once, with d and z that differ from one to the next."""
+    rng = np.random.default_rng(seed)
+    every = [tree(seed, 7)]
+    every.append(MarginalProjection.chains(
+        [5, 1, 8], rng.normal(size=(11, 3, 3)), rng.normal(size=(14, 3)), d_edge=rng.uniform(0.5, 2.0, size=11),
+        d_node=rng.uniform(0.5, 2.0, size=14), scale=[1.0, 0.1, 2.0],
+    ))  # fmt: skip
+    for problem in every:
+        xi = rng.normal(size=problem.structure.n_multipliers)
+        whole = problem.dual({"xi": xi})
+        for size in (1, 30):
+            with monkeypatch.context() as patch:
+                patch.setattr(tables_rounding, "BLOCK", size)
+                parts = problem.dual({"xi": xi})
+            assert parts.lower <= whole.upper
+            assert whole.lower <= parts.upper
+            assert parts.allowance <= 1e-13 * problem.trivial_value * (1.0 + np.abs(xi).sum())
 
 
 def test_the_distance_of_tables_counts_the_square_of_d_exactly() -> None:
