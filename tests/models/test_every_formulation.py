@@ -16,13 +16,16 @@ from convexstruct.core import registry
 from convexstruct.core.cases import Case, Instance
 from convexstruct.core.solution import Status
 from convexstruct.models import FORMULATIONS, Formulation
+from convexstruct.models.constraint_generation import ConstraintGeneration
 from convexstruct.tolerances import HIGH
 from convexstruct.verification.references import formulate
 
-#: The first case of each formulation, by "family.name".
+#: Cases that are left to `convexstruct verify`: a general solver takes seconds on them, 0.1 on the next.
+LARGE = {"latent-chains", "latent-loops"}
+#: The first other case of each formulation, by "family.name".
 CASES: dict[str, Case] = {}
 for family in registry.families().values():
-    for case in family.cases:
+    for case in (case for case in family.cases if case.name not in LARGE):
         CASES.setdefault(f"{family.name}.{case.formulation}", case)
 
 
@@ -32,13 +35,19 @@ def stated(name: str, instance: Instance | None = None) -> Any:
     return formulate(case, case.make(0) if instance is None else instance)
 
 
-STATED = {name: built for name in FORMULATIONS if isinstance(built := stated(name), Formulation)}
+def returned(name: str) -> str:
+    """What its builder is annotated to return; to build all would take seconds before any test."""
+    return str(inspect.signature(FORMULATIONS[name].builder).return_annotation)
+
+
+STATED = [name for name in FORMULATIONS if returned(name) != ConstraintGeneration.__name__]
 WRITTEN_OUT = [name for name in FORMULATIONS if "limit" in inspect.signature(FORMULATIONS[name].builder).parameters]
 
 
 @pytest.mark.parametrize("name", STATED)
 def test_it_shows_every_equation_with_its_number(name: str) -> None:
     formulation = stated(name)
+    assert isinstance(formulation, Formulation)
     shown = formulation._repr_latex_()
     assert formulation.source
     assert formulation.equations
@@ -55,11 +64,13 @@ def test_it_shows_every_equation_with_its_number(name: str) -> None:
     assert all(f"{cone} cone rows" in page for cone in formulation.sizes.cones)
 
 
-@pytest.mark.parametrize("name", [name for name, built in STATED.items() if built.parameters])
+@pytest.mark.parametrize("name", STATED)
 def test_its_parameters_are_swept_without_compiling_again_and_it_is_certified_at_their_values(name: str) -> None:
     """What the swept one claims is what one made for the new values claims."""
     formulation = stated(name)
     assert formulation.problem.is_dcp(dpp=True)
+    if not formulation.parameters:
+        return  # nothing is swept
     before = formulation.solve()
     compiled = formulation.problem._cache.param_prog
     assert compiled is not None
