@@ -31,6 +31,8 @@ from tests.validation.test_arguments import Hostile
 NONSENSE: list[Any] = [object(), "nonsense", math.nan, math.inf, -3, 10**400, 3j, [], {}, [[]], np.ones(2), Hostile()]
 #: Rounds of each run; some solvers end before.
 ROUNDS = 5
+#: Options of solvers whose one round is a whole run: a tenth of its 500 steps.
+SHORT: dict[str, dict[str, Any]] = {"ContrastiveDivergence": {"steps": 50}}
 #: Cases on which each solver is started again, and how many times wider its gap may be then.
 RESTARTS, STEP_BACK = 4, 1.5
 
@@ -49,6 +51,10 @@ class Run(NamedTuple):
     iterates: list[Iterate]
     yielded: list[dict[str, NDArray[Any]]]
     solution: Solution
+
+
+def made(solver: type) -> Any:
+    return solver(**SHORT.get(solver.__name__, {}))
 
 
 @functools.cache
@@ -77,7 +83,7 @@ def few_rounds(solver: type, case: Case, problem: Any, value: float) -> Run | No
         yielded.append(points(iterate))
 
     try:
-        solution = cs.solve(problem, solver(), max_iterations=ROUNDS, callback=seen)
+        solution = cs.solve(problem, made(solver), max_iterations=ROUNDS, callback=seen)
     except ValueError as refusal:
         check_sentence(refusal)
         return None
@@ -162,7 +168,7 @@ def test_limits_are_kept(solver: type) -> None:
         assert 1 <= run.solution.iterations <= ROUNDS
         assert (run.solution.status is not Status.ITERATION_LIMIT) or run.solution.iterations == ROUNDS
     run = runs(solver)[0]
-    late = cs.solve(run.problem, solver(), tol=1e-15, time_limit=1e-9)
+    late = cs.solve(run.problem, made(solver), tol=1e-15, time_limit=1e-9)
     assert late.iterations <= 1
     assert not (late.lower_bound > run.value + run.accuracy)
     assert not (late.primal < run.value - run.accuracy)
@@ -174,7 +180,7 @@ def test_a_run_goes_on_from_its_solution(solver: type) -> None:
     have no gap."""
     for run in runs(solver)[:RESTARTS]:
         before = points(run.solution)
-        again = cs.solve(run.problem, solver(), start=run.solution, max_iterations=ROUNDS)
+        again = cs.solve(run.problem, made(solver), start=run.solution, max_iterations=ROUNDS)
         assert again.status is Status.OPTIMAL or run.solution.status is not Status.OPTIMAL, run.case
         assert again.gap <= STEP_BACK * run.solution.gap + HIGH.gap, run.case
         check_unchanged(before, run.solution)
