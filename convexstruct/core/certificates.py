@@ -208,14 +208,17 @@ def joined(upper: Certificate, lower: Certificate) -> Certificate:
 
 
 @np.errstate(all="ignore")  # an overflow shows in the bounds
-def certify(problem: Problem, point: Any, dual_point: Point | None = None, floor: float = FLOOR) -> Certificate:
+def certify(
+    problem: Problem, point: Any, dual_point: Point | Callable[[], Point] | None = None, floor: float = FLOOR
+) -> Certificate:
     """Bounds on the optimum of ``problem`` from a point and, if there is one, a dual point.
 
     Parameters
     ----------
     problem : any problem of the package.
     point : array or mapping, as `problem.as_point` reads it.
-    dual_point : mapping of arrays, in the form that the problem documents.
+    dual_point : mapping of arrays, in the form that the problem documents; or a function that makes it, as some
+        solvers' iterates have.
     floor : the gap's divisor is at least this share of ``problem.trivial_value`` (`convexstruct.tolerances.Profile`).
 
     Raises
@@ -225,8 +228,9 @@ def certify(problem: Problem, point: Any, dual_point: Point | None = None, floor
         overflow, are no error: they certify nothing, and the bound is infinite.
     """
     check_problem(problem)
-    above = _upper(problem, problem.as_point(point), dual_point)
-    return _bracket(problem, above, _lower(problem, dual_point, above.below), least_unit(problem, floor))
+    made = dual_point() if callable(dual_point) else dual_point
+    above = _upper(problem, problem.as_point(point), made)
+    return _bracket(problem, above, _lower(problem, made, above.below), least_unit(problem, floor))
 
 
 def certify_in_time(

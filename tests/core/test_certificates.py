@@ -91,6 +91,11 @@ def test_an_infeasible_point_is_repaired_before_it_counts_and_its_claim_is_kept(
     assert certificate.profile is None
 
 
+def test_a_function_that_makes_the_dual_point_is_as_good_as_the_dual_point() -> None:
+    q = {"q": np.maximum(COSTS, 0.0)}
+    assert certify(Box(COSTS), BEST, lambda: q) == certify(Box(COSTS), BEST, q)
+
+
 def test_without_a_witness_nothing_is_claimed() -> None:
     certificate = certify(Box(COSTS), BEST)
     assert certificate.lower_bound == -math.inf
