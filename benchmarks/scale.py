@@ -107,7 +107,7 @@ def computed(work: float, n_bytes: int) -> list[dict[str, float]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description="One problem on each kind of executor.")
     parser.add_argument("--examples", type=int, default=20_000)
     parser.add_argument("--quick", action="store_true", help="200 examples, without a cluster")
     parser.add_argument("--json", type=Path, help="write the rows to this file too")
