@@ -21,9 +21,8 @@ The certified gap of u and its own Gibbs marginals is g'Kg / (2 lam) (see `probl
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -55,85 +54,57 @@ class FunctionSpaceLBFGS:
 
     def iterate(self, problem: GaussianProcessSequences, start: Solution | None = None) -> Iterator[Iterate]:
         """Yield each point with its bounds; ``start`` gives the first."""
-        space = FunctionSpace(problem)
-        here = space.start(start)
-        kg = space.multiply(here.g)
-        n = problem.dimension
+        n, here, calls = problem.dimension, first(problem, start), 1
+        kg = problem.multiply(here.g)
         pairs = Pairs(self.memory, 2 * n, inner=lambda rows, both: rows[:, :n] @ both[n:])  # u and K u side by side
         fresh = float(here.g @ kg)
         while True:
             norm = float(here.g @ kg)
             if norm < REFRESH_FALL * fresh:
-                here = space.at(here.u, space.multiply(here.u))
-                kg = space.multiply(here.g)
+                here, calls = problem.at(here.u, problem.multiply(here.u)), calls + 1
+                kg = problem.multiply(here.g)
                 fresh = norm = float(here.g @ kg)
+            point = {"u": here.u}
+            bound = here.value - max(norm, 0.0) / (2.0 * problem.lam)
+            now = Iterate(point, point, here.value, bound, calls)
             if norm <= 2.0 * problem.lam * VALUE_ROUNDING * max(1.0, abs(here.value)):
-                yield space.report(here, kg, done=True, message="the gradient is rounding")
+                yield replace(now, done=True, message="the gradient is rounding")
                 return
-            yield space.report(here, kg)
+            yield now
             there = None
             if len(pairs):
                 both = -pairs.solve(lambda q: q, np.concatenate((here.g, kg)), fit=True)
-                there = search(space, here, both[:n], both[n:])
+                there, tries = search(problem, here, both[:n], both[n:])
+                calls += tries
             if there is None:  # at first, and where the kept steps give no descent
                 pairs.clear()
                 scale = min(1.0 / problem.lam, 1.0 / float(np.abs(kg).max()))  # scores move by about 1
-                there = search(space, here, -scale * here.g, -scale * kg)
+                there, tries = search(problem, here, -scale * here.g, -scale * kg)
+                calls += tries
             if there is None:
-                yield space.report(here, kg, done=True, message="no step decreases P any further: rounding")
+                yield replace(now, done=True, message="no step decreases P any further: rounding")
                 return
-            kg_there = space.multiply(there.g)
+            kg_there = problem.multiply(there.g)
             if self.memory:
                 step = np.concatenate((there.u - here.u, there.t - here.t))
                 pairs.add(step, np.concatenate((there.g - here.g, kg_there - kg)))
             here, kg = there, kg_there
 
 
-class FunctionSpace:
-    """P with its gradient and its gap, and the number of oracle calls and the seconds spent so far."""
-
-    def __init__(self, problem: GaussianProcessSequences) -> None:
-        self.problem = problem
-        self.oracle_calls = 0
-        self.parts = {"kernel products": 0.0, "forward-backward": 0.0}
-
-    def start(self, solution: Solution | None) -> Value:
-        """P at u = 0, or at an earlier solution."""
-        u = np.zeros(self.problem.dimension)
-        if solution is not None:
-            found = self.problem.as_point(solution.point)["u"]
-            u = found.copy() if np.isfinite(found).all() else u
-        return self.at(u, self.multiply(u))
-
-    def at(self, u: Vector, t: Vector) -> Value:
-        """P at u, with t = K u known."""
-        begin = time.perf_counter()
-        found = self.problem.at(u, t)
-        self.parts["forward-backward"] += time.perf_counter() - begin
-        self.oracle_calls += 1
-        return found
-
-    def multiply(self, v: Vector) -> Vector:
-        """K v."""
-        begin = time.perf_counter()
-        product: Vector = self.problem.multiply(v)
-        self.parts["kernel products"] += time.perf_counter() - begin
-        return product
-
-    def report(self, here: Value, kg: Vector, done: bool = False, message: str = "") -> Iterate:
-        """The iterate at ``here`` with its bounds, P and P - g'Kg / (2 lam); ``kg`` = K g."""
-        gap = max(float(here.g @ kg), 0.0) / (2.0 * self.problem.lam)
-        point = {"u": here.u}
-        return Iterate(
-            point, point, here.value, here.value - gap, self.oracle_calls, dict(self.parts), done=done, message=message
-        )
+def first(problem: GaussianProcessSequences, start: Solution | None) -> Value:
+    """P at u = 0, or at an earlier solution."""
+    u = np.zeros(problem.dimension)
+    if start is not None:
+        found = problem.as_point(start.point)["u"]
+        u = found.copy() if np.isfinite(found).all() else u
+    return problem.at(u, problem.multiply(u))
 
 
-def search(space: FunctionSpace, here: Value, d: Vector, kd: Vector) -> Value | None:
-    """The point that `wolfe_search` finds along d, or None; the slope is g'Kd."""
+def search(problem: GaussianProcessSequences, here: Value, d: Vector, kd: Vector) -> tuple[Value | None, int]:
+    """The point that `wolfe_search` finds along d, or None, and the points tried; the slope is g'Kd."""
 
     def at(step: float) -> tuple[Value, float]:
-        there = space.at(here.u + step * d, here.t + step * kd)
+        there = problem.at(here.u + step * d, here.t + step * kd)
         return there, float(there.g @ kd)
 
-    return wolfe_search(at, here.value, float(here.g @ kd), VALUE_ROUNDING * max(1.0, abs(here.value)))[0]
+    return wolfe_search(at, here.value, float(here.g @ kd), VALUE_ROUNDING * max(1.0, abs(here.value)))

@@ -3,46 +3,49 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.special import softmax
 
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
-from convexstruct.families.gaussian_process.solvers.function_space_lbfgs import (
-    FunctionSpace,
-    FunctionSpaceLBFGS,
-    search,
-)
+from convexstruct.families.gaussian_process.solvers.function_space_lbfgs import FunctionSpaceLBFGS
 from convexstruct.tolerances import HIGH, MID, ROUNDING
 from tests.families.gaussian_process.kernel_chains import every_kernel, optimum, small, spread, written_out
 
+CHANGED: list[dict[str, Any]] = [
+    {}, {"lam": 0.01}, {"lam": 100.0}, {"eta": 0.0}, {"eta": 50.0}, {"lengths": (1, 1, 1)}, {"lengths": (4,)},
+    {"n_labels": 1},
+]  # fmt: skip
+
+
+def check_optimal(problem: GaussianProcessSequences, memory: int = FunctionSpaceLBFGS.memory) -> None:
+    """It ends at the optimum of every labelling written out, in a bracket around it."""
+    solution, known = solve(problem, FunctionSpaceLBFGS(memory)), optimum(problem)
+    scale = max(1.0, abs(known))
+    assert solution.status is Status.OPTIMAL
+    assert solution.lower_bound <= known + ROUNDING * scale
+    assert -ROUNDING * scale <= solution.primal - known <= HIGH.gap * scale
+
 
 @every_kernel
-@pytest.mark.parametrize(("lam", "memory"), [(0.01, 100), (1.0, 100), (100.0, 100), (1.0, 1), (3.0, 0)])
-def test_it_reaches_the_optimum_of_every_labelling_written_out(
-    kernel: tuple[str, dict[str, float]], lam: float, memory: int
-) -> None:
-    problem = small(0, kernel, lam=lam)
-    solution = solve(problem, FunctionSpaceLBFGS(memory))
-    assert solution.status is Status.OPTIMAL
-    known = optimum(problem)
-    scale = max(1.0, abs(known))
-    assert solution.lower_bound <= known + ROUNDING * scale
-    assert known <= solution.primal + ROUNDING * scale
-    assert solution.primal - known <= HIGH.gap * scale
+@pytest.mark.parametrize("changed", CHANGED, ids=str)
+@pytest.mark.parametrize("stationary", [True, False])
+def test_it_reaches_the_optimum_of_every_labelling_written_out(kernel: Any, changed: Any, stationary: bool) -> None:
+    check_optimal(small(3, kernel, stationary=stationary, **changed))
+
+
+@pytest.mark.parametrize(("lam", "memory"), [(1.0, 1), (3.0, 0)])
+def test_with_one_pair_and_with_none_it_reaches_the_optimum_too(lam: float, memory: int) -> None:
+    check_optimal(small(0, lam=lam), memory)
 
 
 @pytest.mark.parametrize(("gram", "eta"), [(np.zeros((3, 3)), 0.0), (np.zeros((3, 3)), 1.0), (np.ones((3, 3)), 0.0)])
 def test_a_kernel_that_is_zero_somewhere_is_solved(gram: np.ndarray, eta: float) -> None:
-    problem = GaussianProcessSequences.from_gram(gram, [[0, 0], [1]], 2, eta=eta)
-    solution = solve(problem)
-    assert solution.status is Status.OPTIMAL
-    assert solution.primal == pytest.approx(optimum(problem), rel=HIGH.gap)
+    check_optimal(GaussianProcessSequences.from_gram(gram, [[0, 0], [1]], 2, eta=eta))
 
 
 @pytest.mark.parametrize("memory", [0, 100])
@@ -51,7 +54,6 @@ def test_it_goes_on_to_rounding_and_stops_by_itself(memory: int) -> None:
     iterates = list(FunctionSpaceLBFGS(memory).iterate(small(3, lam=5.0)))
     last, values = iterates[-1], [iterate.primal for iterate in iterates]
     assert last.done
-    assert last.message
     assert abs(last.primal - last.lower_bound) <= ROUNDING * max(1.0, abs(last.primal))
     assert all(b <= a + ROUNDING for a, b in pairwise(values))
 
@@ -72,39 +74,9 @@ def test_without_memory_a_step_is_one_of_exponentiated_gradient_on_the_dual() ->
         assert np.allclose(softmax(np.log(beta) + step * ascent), after, rtol=ROUNDING)
 
 
-def test_pairs_of_lbfgs_save_iterations() -> None:
-    problem = small(1, lam=0.1)
-    assert solve(problem, FunctionSpaceLBFGS(0)).iterations > 2 * solve(problem, FunctionSpaceLBFGS()).iterations
-
-
 def test_rounding_does_not_pile_up_where_transitions_outweigh_all_else_by_ten_orders() -> None:
     """If t = K u were never computed anew, the solver's own lower bound here would be far above the certified one."""
     problem = small(74, lengths=(2, 2, 5, 4), eta=1e4, lam=1e-6)
     solution = solve(problem)
     assert solution.status is Status.OPTIMAL
     assert solution.primal == pytest.approx(optimum(problem), rel=MID.gap)
-
-
-def test_a_line_is_searched_until_wolfes_conditions_hold_from_steps_far_too_short_or_long() -> None:
-    problem = small(8)
-    space = FunctionSpace(problem)
-    here = space.start(None)
-    kg = space.multiply(here.g)
-    slope = -float(here.g @ kg)
-    for scale in (1e-6, 1e-3, 1.0, 1e4):
-        d, kd = -scale * here.g, -scale * kg
-        there = search(space, here, d, kd)
-        assert there is not None
-        assert there.value < here.value
-        assert abs(there.g @ kd) <= 0.9 * scale * abs(slope)
-    assert search(space, here, here.g, kg) is None  # uphill
-
-
-@settings(max_examples=15, deadline=None)
-@given(
-    lengths=st.lists(st.integers(1, 6), min_size=1, max_size=4), n_labels=st.integers(1, 4),
-    eta=st.sampled_from([0.0, 1.0, 50.0]), lam=st.sampled_from([1e-3, 1.0, 1e3]), seed=st.integers(0, 99),
-)  # fmt: skip
-def test_every_small_problem_is_certified(lengths: list[int], n_labels: int, eta: float, lam: float, seed: int) -> None:
-    problem = small(seed, lengths=tuple(lengths), n_labels=n_labels, eta=eta, lam=lam)
-    assert solve(problem).status is Status.OPTIMAL
