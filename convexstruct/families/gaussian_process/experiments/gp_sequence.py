@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from convexstruct.arrays import Flags, Labels, Matrix, Vector
+from convexstruct.arrays import Flags, Labels, Matrix
 from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Sheet, standard_error
 from convexstruct.core.solution import Solution
@@ -47,8 +47,6 @@ COLUMNS = (
 RADIUS, ETA = 6, 1.0
 #: Number of training chains of a full and of a quick run.
 CHAINS, QUICK = 36, 10
-#: Numbers of generated training and test chains, which replace the real ones where these are missing.
-GENERATED = (12, 6)
 #: The solvers as the table calls them.
 SOLVERS = {"L-BFGS in t": FunctionSpaceLBFGS(), "gradient in t": FunctionSpaceLBFGS(memory=0)}
 FAST, PLAIN = SOLVERS
@@ -73,8 +71,10 @@ QUICK_CHOICES = (LINEAR[1], RBF[-2])
 
 
 def run(sheet: Sheet) -> None:
-    """The seed draws the training and the held-out chains. Missing chains are generated."""
-    train, test = chains(sheet)
+    """The seed draws the training and the held-out chains."""
+    every, test = protein("train"), protein("test")
+    order = np.random.default_rng(sheet.seed).permutation(every.n_chains)
+    train = every.some(order[: sheet.pick(CHAINS, QUICK)])
     grids = [LINEAR, RBF]
     sheet.total = 5 + (0 if sheet.quick else sum(map(len, grids)))
     chosen: list[tuple[Choice, float | None]] = [(choice, None) for choice in QUICK_CHOICES]
@@ -101,11 +101,10 @@ def run(sheet: Sheet) -> None:
     )
 
     sheet.step("the CRF in explicit features")
-    crf, seen = explicit(windows(train), train.structures, len(STRUCTURES), ETA, linear.lam), windows(test)
+    crf, seen = explicit(windows(train), train.structures, len(STRUCTURES), linear.lam), windows(test)
     fitted = solve(crf, tol=HIGH)
-    scaled = [[x / np.sqrt(ETA) for x in each] for each in (windows(train), seen)]
-    best = crf.predict(fitted.point, scaled[1])
-    shown = [crf.posteriors(fitted.point, each) for each in scaled]
+    best = crf.predict(fitted.point, seen)
+    shown = [crf.posteriors(fitted.point), crf.posteriors(fitted.point, seen)]
     row(("CRF", linear.lam, "L-BFGS in theta"), crf, fitted, linear_share, shown, best)
 
     def fit(
@@ -163,36 +162,6 @@ def run(sheet: Sheet) -> None:
 # -- data --------------------------------------------------------------------------------------------------------------
 
 
-def chains(sheet: Sheet) -> tuple[Proteins, Proteins]:
-    """Training and test chains."""
-    try:
-        every, test = protein("train"), protein("test")
-    except ValueError:
-        sheet.notes.append(
-            "the protein chains are not here (`convexstruct data` says where they come from): generated chains stand "
-            "in, which show the identity and the solvers; their accuracies say nothing about proteins"
-        )
-        train, test = (generated(n, [sheet.seed, n]) for n in GENERATED)
-        return train, test
-    order = np.random.default_rng(sheet.seed).permutation(every.n_chains)
-    return every.some(order[: sheet.pick(CHAINS, QUICK)]), test
-
-
-def generated(n_chains: int, seed: Sequence[int]) -> Proteins:
-    """Chains of 36 to 80 residues: 12 segments of 3 to 11, cut after the 40th to 80th residue (fewer than 40 where the
-    segments end before); each structure has residue frequencies of its own."""
-    rng = np.random.default_rng(list(seed))
-    prefers = np.random.default_rng(0).dirichlet(np.full(len(AMINO_ACIDS), 0.7), size=len(STRUCTURES))
-    residues, structures = [], []
-    for _ in range(n_chains):
-        lengths = rng.integers(3, 12, size=12)
-        kinds = (rng.integers(len(STRUCTURES)) + np.cumsum(rng.integers(1, 3, size=12))) % len(STRUCTURES)
-        structure = np.repeat(kinds, lengths)[: rng.integers(40, 81)]
-        residues.append(np.array([rng.choice(len(AMINO_ACIDS), p=prefers[kind]) for kind in structure]))
-        structures.append(structure.astype(np.int64))
-    return Proteins(residues, structures)
-
-
 def windows(chains: Proteins) -> list[Matrix]:
     """The 13 residues around each residue, as 273 indicators; (length, 273) for each chain."""
     return one_hot_windows(chains.residues, len(AMINO_ACIDS), RADIUS)
@@ -232,25 +201,15 @@ def validated(train: Proteins, grid: Sequence[Choice], sheet: Sheet) -> tuple[Ch
     return best, shares[best]
 
 
-def explicit(
-    inputs: Sequence[Matrix], labels: Sequence[Labels], n_labels: int, eta: float, lam: float
-) -> ConditionalRandomField:
-    """The kernel CRF with a linear kernel, in explicit features; eta > 0:
+def explicit(inputs: Sequence[Matrix], labels: Sequence[Labels], n_labels: int, lam: float) -> ConditionalRandomField:
+    """The kernel CRF with a linear kernel and eta = 1, in explicit features:
 
-        min  lam/2 (|W|^2 + |V|^2 / eta) + sum_i [ln sum_y e^score_i(y) - score_i(y_i)],
+        min  lam/2 (|W|^2 + |V|^2) + sum_i [ln sum_y e^score_i(y) - score_i(y_i)],
              score(y) = sum_p x_p'W[:, y_p] + sum_p V[y_{p-1}, y_p].
 
-    With k(x, x') = x'x, W = X'A and V = eta B the two are one problem: |W|^2 = <A, G A>, |V|^2 / eta = eta |B|^2,
-    X W = G A. Here it is stated in theta = (sqrt(eta) W, V), of which the penalty is lam / (2 eta) |theta|^2, and with
-    x / sqrt(eta) in place of x.
+    With k(x, x') = x'x, W = X'A and V = B the two are one problem: |W|^2 = <A, G A> and X W = G A.
     """
-    return ConditionalRandomField.read([x / np.sqrt(eta) for x in inputs], labels, n_labels, beta=lam / eta)
-
-
-def weights(crf: ConditionalRandomField, theta: Vector, eta: float) -> tuple[Matrix, Matrix]:
-    """W (d, S) and V (S, S) of `explicit`."""
-    of_nodes, of_edges = crf.features.split(theta)
-    return of_nodes.T / np.sqrt(eta), of_edges[0]
+    return ConditionalRandomField.read(inputs, labels, n_labels, beta=lam)
 
 
 def agreement(
@@ -266,6 +225,6 @@ def agreement(
     )
     label, transition = problem.split(solution.point["u"])
     assert problem.gram.inputs is not None
-    w, v = weights(crf, fitted.point["theta"], problem.eta)
-    apart = max(np.abs(w - problem.gram.inputs.T @ label).max(), np.abs(v - problem.eta * transition).max())
+    w, v = crf.features.split(fitted.point["theta"])
+    apart = max(np.abs(w.T - problem.gram.inputs.T @ label).max(), np.abs(v[0] - transition).max())
     return f"a kernel CRF with a linear kernel is the CRF: {overlap}; w and X'u differ by at most {apart:.1e}"
