@@ -327,15 +327,10 @@ class GaussianProcessSequences(Unconstrained):
         return Value(u, t, value, self.lam * u - (self.truth - mean))
 
     def as_point(self, value: Any) -> Point:
-        """Read u: an array (n,), or a mapping with "u", or with "label" and "transition", as `split` has them."""
-        if isinstance(value, Mapping) and set(value) == {"label", "transition"}:
-            shapes = {"label": (self.n_inputs, self.n_labels), "transition": self.transitions}
-            parts = [real(name, value[name], shape, finite=False, keep=False) for name, shape in shapes.items()]
-            value = np.concatenate([part.ravel() for part in parts])
-        elif isinstance(value, Mapping):
-            value = mapping("point", value, {"u"}, otherwise=", or label and transition")["u"]
-        u = real("u", value, (self.dimension,), finite=False, keep=False)
-        return {"u": u}
+        """Read u: an array (n,), or a mapping with "u"."""
+        if isinstance(value, Mapping):
+            value = mapping("point", value, {"u"})["u"]
+        return {"u": real("u", value, (self.dimension,), finite=False, keep=False)}
 
     def primal(self, point: Point) -> Rounded:
         """(32) at u, with its allowance; inf where it is undefined."""

@@ -112,11 +112,7 @@ def changed_input(problem: GaussianProcessSequences) -> Any:
 MUTANTS: tuple[Mutant, ...] = (
     Mutant("wrong_sign", "the data term has the wrong sign", wrong_sign, "gp-enumerated", ABOVE, "is a sign wrong"),
     Mutant(
-        "twice_the_prior",
-        "the 1/2 of the prior is forgotten",
-        twice_the_prior,
-        "gp-enumerated",
-        ABOVE,
+        "twice_the_prior", "the 1/2 of the prior is forgotten", twice_the_prior, "gp-enumerated", ABOVE,
         "twice the prior",
     ),
     Mutant("mean_for_sum", "the likelihood is a mean, not a sum", mean_for_sum, "gp-planted-two", ABOVE, "lam N"),
@@ -129,19 +125,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "scores_for_coefficients", "t = Ku is returned", scores_for_coefficients, "gp-planted-three", ABOVE, "t = K u"
     ),
     Mutant(
-        "repeats_counted_again",
-        "repeats count twice",
-        repeats_counted_again,
-        "gp-windows-linear",
-        ABOVE,
+        "repeats_counted_again", "repeats count twice", repeats_counted_again, "gp-windows-linear", ABOVE,
         "divided by how often",
     ),
     Mutant(
-        "one_for_all_positions",
-        "one function for all positions, where each has its own",
-        one_for_all_positions,
-        "gp-by-position",
-        ABOVE,
+        "one_for_all_positions", "one function for all positions, where each has its own", one_for_all_positions,
+        "gp-by-position", ABOVE,
     ),
     Mutant("best_labelling", "the best labelling stands for the mean", best_labelling, "gp-polynomial", ABOVE),
     Mutant("jitter", "the Gram matrix is made invertible first", jitter, "gp-singular", ABOVE),
@@ -152,4 +141,4 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("empty_witness", "the witness is infinite", empty_witness, "gp-flat", "proves nothing"),
     Mutant("changed_input", "it writes to its input", changed_input, "gp-planted-two", "changes its input"),
     Mutant("not_a_number", "one entry is NaN", not_a_number, "gp-planted-two", "NaN"),
-)
+)  # fmt: skip
