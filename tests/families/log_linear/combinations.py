@@ -234,6 +234,11 @@ def check_predictions(
     sets = [(problem.predict(theta), [list(range(len(w))) for w in written])]
     if isinstance(problem, HiddenField):
         sets.append((problem.completed(theta), agree))
+    if isinstance(problem, ConditionalRandomField):
+        for posterior, every, f in zip(problem.posteriors(theta), written, features):
+            p = np.exp(f @ theta - np.logaddexp.reduce(f @ theta))
+            shares = [[p[every[:, v] == label].sum() for label in range(2)] for v in range(every.shape[1])]
+            np.testing.assert_allclose(posterior, shares, atol=1e-9, err_msg="posteriors")
     for found, rows in sets:
         for y, every, some, f in zip(found, written, rows, features):
             at = np.flatnonzero((every == y).all(axis=1))
@@ -278,3 +283,10 @@ def check_without_ln_z(
     solution = solve(pseudo, tol=HIGH)
     if pseudo.penalty.lam or pseudo.penalty.l1:
         assert solution.status.name == "OPTIMAL", "pseudolikelihood not solved"
+    theta, open_ = thetas[0], np.array(truth[:2])
+    open_[0, 1:] = open_[1, :2] = -1
+    fits = [[r for r, y in enumerate(written) if ((row < 0) | (y == row)).all()] for row in open_]
+    for one in (problem, pseudo, wide):
+        for completed, some in zip(one.predict(theta, open_), fits):
+            best = written[some[int((features[some] @ theta).argmax())]]
+            np.testing.assert_array_equal(completed, best, "completion of a sample")

@@ -9,12 +9,10 @@ import numpy as np
 
 from convexstruct.arrays import Vector
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
-from convexstruct.features.graphs.factors import Factors, factors_of_features, tabular_factors
+from convexstruct.features.graphs.factors import tabular_factors
 from convexstruct.oracles.enumeration import labellings
 
-#: The pairs of the triangle A-B-C, in the order of (20.17)-(20.23).
-TRIANGLE = ((0, 1), (1, 2), (0, 2))
-#: Moments of the tied features: as printed, by the three rows of the slide, and inside the polytope.
+#: Moments of the triangle of (20.17)-(20.23): as printed, by the three rows of the slide, and inside the polytope.
 CAMEL = {"printed": (2.0, 0.0), "rows": (5 / 3, 0.0), "inside": (1.5, 0.3)}
 GRAPHS = {
     "path": nx.path_graph(4),
@@ -23,12 +21,6 @@ GRAPHS = {
     "grid": nx.convert_node_labels_to_integers(nx.grid_2d_graph(2, 3)),
     "two parts": nx.Graph([(0, 2), (1, 3)]),
 }
-
-
-def triangle() -> Factors:
-    """The tied features f00 and f11 on the edges of a triangle."""
-    f00, f11 = np.diag([1.0, 0.0]), np.diag([0.0, 1.0])
-    return factors_of_features([2, 2, 2], [[(pair, table) for pair in TRIANGLE] for table in (f00, f11)])
 
 
 def drawn(name: str = "cycle", seed: int = 0, n: int = 60, **options: Any) -> MarkovRandomField:

@@ -214,13 +214,6 @@ def regrettable_witness(problem: MarkovRandomField) -> Any:
     return replace(honest(problem), dual_point={"cliques": np.full(problem.polytope.n_variables, np.nan)})
 
 
-def changed_moments(problem: MarkovRandomField) -> Any:
-    """Makes the read-only array of moments writeable, and writes to it."""
-    problem.sums.setflags(write=True)
-    problem.sums[:] = problem.sums * 0.999
-    return honest(problem).point
-
-
 FIELD: tuple[Mutant, ...] = (
     Mutant("no_separators", "separators' entropies are not taken off", no_separators, "mrf-grid", ABOVE),
     Mutant("one_way_consistency", "half of the rows of consistency", one_way_consistency, "mrf-grid", ABOVE),
@@ -240,17 +233,12 @@ FIELD: tuple[Mutant, ...] = (
     Mutant("half_of_forbidden", "a forbidden triple is summed over", half_of_forbidden, "mrf-configurations", ABOVE),
     Mutant("no_nodes", "tables of nodes are left out", no_nodes, "mrf-parts", ABOVE),
     Mutant("swapped", "tables have their axes exchanged", swapped, "mrf-tree", ABOVE, "pairs transposed"),
-    Mutant("mrf_stops_early", "it stops after three rounds", stops_early, "mrf-grid", ABOVE),
     Mutant("infeasible_dual", "the dual point's moments are wrong", infeasible_dual, "mrf-chain", "proves only"),
     Mutant(
         "box_too_wide", "the box of the moments is too wide", instead(l1=lambda problem: 1.1 * problem.l1),
         "mrf-grid-lasso", ABOVE,
     ),
     Mutant("regrettable_witness", "the witness is not a number", regrettable_witness, "mrf-inside", "proves nothing"),
-    Mutant("mrf_loosened_bound", "the lower bound is raised by 1%", loosened_bound, "mrf-grid-free", TOO_GOOD),
-    Mutant("mrf_flattered_value", "the value is lowered by 1%", flattered_value, "mrf-border", TOO_GOOD),
-    Mutant("mrf_changed_input", "it writes to its input", changed_moments, "mrf-grid", "changes its input"),
-    Mutant("mrf_not_a_number", "one entry is NaN", not_a_number, "mrf-uniform", "NaN"),
 )  # fmt: skip
 
 
@@ -291,9 +279,6 @@ PSEUDO: tuple[Mutant, ...] = (
         ABOVE, "half the L1 penalty",
     ),
     Mutant("raised_conditionals", "the witness is no distribution", raised_conditionals, "pl-grid", "proves nothing"),
-    Mutant("pl_loosened_bound", "the lower bound is raised by 1%", loosened_bound, "pl-tied", TOO_GOOD),
-    Mutant("pl_flattered_value", "the value is lowered by 1%", flattered_value, "pl-coin", TOO_GOOD),
-    Mutant("pl_not_a_number", "one entry is NaN", not_a_number, "pl-uniform", "NaN"),
 )  # fmt: skip
 
 MUTANTS: tuple[Mutant, ...] = (*CONDITIONAL, *FIELD, *PSEUDO)

@@ -18,15 +18,15 @@ from convexstruct.families.log_linear import (
     HiddenMarkov,
     ImportanceSampling,
     MarkovRandomField,
-    Penalty,
     PseudoLikelihood,
     importance_log_partition,
 )
+from convexstruct.families.log_linear.examples import triangle
 from convexstruct.features.graphs.factors import read_factors, tabular_factors
-from tests.families.log_linear.fields import triangle
 from tests.refusals import Door, Words
 from tests.validation.test_arguments import Hostile
 
+TRIANGLE = triangle((1.5, 0.3)).factors
 PATH, UNEQUAL = tabular_factors(nx.path_graph(3), 2), tabular_factors(nx.path_graph(3), [2, 3, 2])
 #: No pair of labels (0, 1): along a path from left to right labels never rise.
 RISING = np.array([[False, True], [False, False]])
@@ -43,7 +43,6 @@ SAMPLES: list[tuple[dict[str, Any], Words]] = [
     ({"samples": [[0, -2, 1]]}, "samples[0, 1] is -2, wanted a whole number of at least 0"),
     ({"weights": [0.0]}, "weights holds 0, wanted positive"),
     ({"l1": -1.0}, "l1 is -1.0, wanted a number of at least 0"),
-    ({"l1": np.nan}, "l1 is nan"),
     ({"lam": 1.0, "C": 1.0}, "exactly one of C, C_mean, lam, beta"),
     ({"factors": "grid"}, "factors is 'grid', wanted Factors"),
     ({"forbidden": [[True, False, False]]}, "forbidden has shape (1, 3), wanted (2, 2): one entry a pair of labels"),
@@ -71,19 +70,18 @@ REFUSALS = (
     ),
     Door(
         MarkovRandomField.read,
-        {"factors": triangle(), "moments": [1.5, 0.3]},
+        {"factors": TRIANGLE, "moments": [1.5, 0.3]},
         [
             ({"counts": []}, "data are counts, moments, wanted exactly one"),
             ({"weights": [1.0]}, "weights are given with moments"),
             ({"moments": [3.5, 0.0]}, "moments are those of no distribution: moments[0] (variables (0, 1) with la"),
             ({"moments": [1.0, -0.1]}, "moments are those of no distribution: moments[1]"),
-            ({"moments": [np.nan, 0.0]}, "moments"),
         ],
         "a field of moments",
     ),
     Door(
         MarkovRandomField.read,
-        {"factors": triangle(), "counts": COUNTS},
+        {"factors": TRIANGLE, "counts": COUNTS},
         [
             ({"counts": COUNTS[:1]}, "counts is a list of 1, wanted a list of 3 tables, one a factor"),
             ({"counts": [*COUNTS[:2], 2 * COUNTS[2]]}, "counts[2] sum to 8 and counts[0]"),
@@ -113,10 +111,6 @@ REFUSALS = (
         ConditionalRandomField.read,
         {"node_features": [np.ones((2, 1)), np.zeros((1, 1))], "labels": [[0, 1], [1]], "n_labels": 2},
         [
-            ({"node_features": [], "labels": []}, "labels"),
-            ({"labels": [[], [1]]}, "labels[0]"),
-            ({"node_features": [np.full((2, 1), np.nan), np.zeros((1, 1))]}, "node_features[0] contains NaN"),
-            ({"n_labels": 1}, "labels[0][1] is 1, wanted a whole number from 0 to 0"),
             ({"C": 1.0, "lam": 1.0}, "exactly one of C, C_mean, lam, beta, got C, lam"),
             ({"l1": -1.0}, "l1 is -1"),
             ({"weights": [1.0]}, "weights has shape"),
@@ -134,7 +128,6 @@ REFUSALS = (
                 {"allowed": [np.eye(2, dtype=bool)], "forbidden": RISING},
                 "allowed[0] and forbidden leave no labelling of example 0",
             ),
-            ({"n_labels": None}, "n_labels is None"),
             ({"allowed": [[0, 2]]}, "allowed[0]"),
         ],
     ),
@@ -142,7 +135,6 @@ REFUSALS = (
         HiddenField.unconditional,
         {"factors": UNEQUAL, "samples": [[0, -1, 1]]},
         [
-            ({"samples": [[0, -2, 0]]}, "samples"),
             ({"samples": [[0, 3, 0]]}, "wanted labels below 3"),
             ({"samples": np.ones((2, 3, 3), dtype=bool)}, "samples allows labels of variable 0 that it has not"),
             ({"samples": SETS}, "samples[1] allows no label of variable 2, wanted at least one"),
@@ -164,7 +156,6 @@ REFUSALS = (
         ],
         names=("sequences", "smoothing"),
     ),
-    Door(Penalty, {}, [({"lam": -1.0}, "lam is -1"), ({"lam": np.inf}, "lam is inf"), ({"l1": "1"}, "l1 is ")]),
     Door(
         importance_log_partition,
         {"factors": PATH, "theta": np.zeros(14), "n": 5},
@@ -180,7 +171,6 @@ REFUSALS = (
         [
             ({"examples": [[0, 1, -1]]}, "examples[0] leaves forbidden labels only"),
             ({"examples": [[0, 2, 0]]}, "label 2 of variable 1"),
-            ({"examples": [[0, -2, 0]]}, "at least -1"),
             ({"examples": [[0, 1]]}, "-1 where it is to be"),
         ],
         "a field's predict",
@@ -191,30 +181,11 @@ REFUSALS = (
         [
             ({"data": np.zeros((0, 3))}, "data is empty"),
             ({"data": [[0.0, 2.0]]}, "data holds 2, wanted numbers from 0 to 1"),
-            ({"data": [[0.0, -1.0]]}, "data holds -1"),
         ],
         "BoltzmannTraining.train",
     ),
     Door(BoltzmannTraining, {"n_hidden": 2}, [({"momentum": 1.0}, "momentum is 1"), ({"k": 0}, "k is 0")]),
-    Door(
-        DoubleLoop,
-        {},
-        [
-            ({"entropy": "exact"}, "entropy is 'exact'"),
-            ({"damping": 1.0}, "damping is 1.0"),
-            ({"rounds": 0}, "rounds is 0"),
-        ],
-    ),
-    Door(
-        ImportanceSampling,
-        {},
-        [
-            ({"samples": 1}, "samples is 1, wanted"),
-            ({"renew": 0.0}, "renew is 0"),
-            ({"renew": 1.0}, "renew is 1"),
-            ({"draws": 0}, "draws is 0, wanted"),
-            ({"sweeps": 0}, "sweeps is 0, wanted"),
-        ],
-    ),
+    Door(DoubleLoop, {}, [({"entropy": "exact"}, "entropy is 'exact'"), ({"damping": 1.0}, "damping is 1.0")]),
+    Door(ImportanceSampling, {}, [({"samples": 1}, "samples is 1, wanted"), ({"renew": 1.0}, "renew is 1")]),
     Door(LBFGS, {}, [({"restarts": 0}, "restarts is 0, wanted"), ({"metric": "full"}, "metric is 'full'")]),
 )

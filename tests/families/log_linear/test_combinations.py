@@ -1,4 +1,4 @@
-"""Combinations of model, penalty, weights, partial labels and forbidden labels, and what is refused of them."""
+"""Combinations of model, penalty, weights, partial labels and forbidden labels, against all labellings written out."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ from convexstruct.families.log_linear import (
     MarkovRandomField,
     PseudoLikelihood,
     PseudoMoments,
-    importance_log_partition,
 )
-from convexstruct.families.log_linear.clique_entropy import distribution
 from convexstruct.features.graphs.factors import Factors, tabular_factors
 from convexstruct.features.graphs.forbidden import forbid
 from convexstruct.inference.factor_graphs import FactorInference
@@ -30,8 +28,6 @@ from convexstruct.marginals.factor_polytope import factor_polytope
 from convexstruct.models import FORMULATIONS
 from convexstruct.oracles.enumeration import labellings
 from convexstruct.tolerances import HIGH, ROUNDING
-from convexstruct.verification.export import parts
-from convexstruct.verification.fingerprint import fingerprint
 from tests.families.log_linear.combinations import check, every
 from tests.reference import optimum
 
@@ -45,7 +41,7 @@ def path(n: int = 3, n_labels: int = 2) -> Factors:
 
 
 @given(st.sampled_from(every()), SEEDS)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_any_combination_is_that_of_its_labellings_written_out(each: Any, seed: int) -> None:
     check(each, seed)
 
@@ -63,50 +59,40 @@ def test_the_support_of_the_cliques_is_that_of_the_labellings_that_are_not_forbi
     np.testing.assert_array_equal(polytope.support, polytope.of_samples(allowed) > 0)
 
 
-@pytest.mark.parametrize("penalty", [{}, {"beta": 0.7}, {"l1": 0.5}, {"C": 0.4, "l1": 0.2}], ids=repr)
 @pytest.mark.parametrize("name", ["likelihood", "maximum_entropy", "clique_entropy", "camel", "tree_reweighted"])
-def test_the_formulations_of_forbidden_labels_agree(name: str, penalty: dict[str, Any]) -> None:
+def test_the_formulations_of_forbidden_labels_agree(name: str) -> None:
     factors = path(4, 3)
     never = [((1, 2), np.tri(3, k=-1, dtype=bool)), ((0,), [False, False, True])]
     allowed = labellings(factors.cards)[forbid(factors, never).allowed(labellings(factors.cards))]
     rng = np.random.default_rng(0)
     samples = np.concatenate((allowed, allowed[rng.integers(len(allowed), size=60)]))
-    problem = MarkovRandomField.read(factors, samples, forbidden=never, **penalty)
+    problem = MarkovRandomField.read(factors, samples, forbidden=never, C=0.4, l1=0.2)
     solution = solve(problem, tol=HIGH)
     value = optimum(FORMULATIONS[f"log_linear.{name}"].builder(problem)).value
     slack = HIGH.gap * abs(solution.primal)
-    assert solution.status.name == "OPTIMAL"
     assert solution.lower_bound - slack <= value <= solution.primal + slack
 
 
 def test_samples_counts_and_moments_with_forbidden_labels_state_one_problem() -> None:
-    factors, samples = path(), np.array([[1, 1, 0], [1, 0, 0], [0, 0, 0], [1, 1, 1]])
-    problem = MarkovRandomField.read(factors, samples, forbidden=RISING, beta=1.0)
+    """Of the given factors: labels that are forbidden may have a scope of their own, which has no counts."""
+    factors, samples = path(), np.array([[0, 1, 0], [1, 1, 1], [0, 0, 0]])
+    never = [((0, 2), [[False, True], [False, False]])]
+    problem = MarkovRandomField.read(factors, samples, forbidden=never, beta=1.0)
     tables = np.split(factors.counts(samples), factors.start[1:-1])
     counts = [table.reshape(shape) for table, shape in zip(tables, factors.shapes)]
-    by_counts = MarkovRandomField.read(factors, counts=counts, forbidden=RISING, beta=1.0)
-    by_moments = MarkovRandomField.read(factors, moments=problem.moments, forbidden=RISING, beta=0.25)
+    by_counts = MarkovRandomField.read(factors, counts=counts, forbidden=never, beta=1.0)
+    by_moments = MarkovRandomField.read(factors, moments=problem.moments, forbidden=never, beta=1 / 3)
     theta = {"theta": np.random.default_rng(0).normal(size=problem.dimension)}
     assert by_counts.primal(theta) == pytest.approx(float(problem.primal(theta)), rel=ROUNDING)
-    assert 4 * by_moments.primal(theta) == pytest.approx(float(problem.primal(theta)), rel=ROUNDING)
-    assert solve(problem).gap <= HIGH.gap
-    free = MarkovRandomField.read(factors, samples, forbidden=RISING)
-    assert free.runaway() is None  # every joint label that is left occurs: zeros elsewhere move nothing
-    assert MarkovRandomField.read(factors, samples).runaway() is not None
-
-
-def test_counts_are_those_of_the_given_factors_where_forbidden_labels_have_a_scope_of_their_own() -> None:
-    samples, never = np.array([[0, 1, 0], [1, 1, 1], [0, 0, 0]]), [((0, 2), [[False, True], [False, False]])]
-    factors = path()
-    parts = np.split(factors.counts(samples, np.ones(3)), factors.start[1:-1])
-    counts = [part.reshape(shape) for part, shape in zip(parts, factors.shapes)]
-    by_counts = MarkovRandomField.read(factors, counts=counts, forbidden=never, C=1.0)
-    by_samples = MarkovRandomField.read(factors, samples, forbidden=never, C=1.0)
-    theta = {"theta": np.random.default_rng(0).normal(size=factors.dimension)}
-    assert by_counts.mass == 3.0
-    assert float(by_counts.primal(theta)) == pytest.approx(float(by_samples.primal(theta)), rel=ROUNDING)
+    assert 3 * by_moments.primal(theta) == pytest.approx(float(problem.primal(theta)), rel=ROUNDING)
     with pytest.raises(ValueError, match="wanted a list of 5 tables, one a factor"):
         MarkovRandomField.read(factors, counts=[*counts, np.ones((2, 2))], forbidden=never)
+
+
+def test_zeros_that_are_forbidden_leave_a_maximum_and_others_do_not() -> None:
+    samples = [[1, 1, 0], [1, 0, 0], [0, 0, 0], [1, 1, 1]]
+    assert MarkovRandomField.read(path(), samples, forbidden=RISING).runaway() is None
+    assert MarkovRandomField.read(path(), samples).runaway() is not None
 
 
 def test_what_is_forbidden_one_after_the_other_is_forbidden_at_once() -> None:
@@ -116,17 +102,7 @@ def test_what_is_forbidden_one_after_the_other_is_forbidden_at_once() -> None:
     wanted = ~(((a == 0) & (b == 1)) | ((b == 0) & (c == 1)) | ((c == 0) & (a == 1)) | (b == 0))
     np.testing.assert_array_equal(one.allowed(every), wanted)
     np.testing.assert_array_equal(forbid(forbid(factors, more), RISING).allowed(every), wanted)
-
-
-def test_an_empty_list_forbids_nothing() -> None:
-    factors = path()
     assert forbid(factors, []) is factors
-
-
-def test_a_distribution_of_tables_that_are_0_has_no_forbidden_labels() -> None:
-    polytope = factor_polytope(FactorInference(forbid(path(), RISING)))
-    found = distribution(polytope, np.zeros(polytope.n_variables)).z
-    np.testing.assert_array_equal(found > 0, polytope.support)
 
 
 @pytest.mark.parametrize("penalty", [{"beta": 0.1}, {}, {"C": 2.5}])
@@ -145,7 +121,7 @@ def test_a_witness_with_forbidden_labels_is_judged_infeasible_and_its_bound_stil
     assert problem.dual({"cliques": uniform}) <= solve(problem).primal
 
 
-def test_the_gibbs_sampler_and_importance_sampling_leave_forbidden_labels_out() -> None:
+def test_the_gibbs_sampler_leaves_forbidden_labels_out() -> None:
     bound, rng = forbid(path(4), RISING), np.random.default_rng(0)
     theta = rng.normal(size=bound.dimension)
     samples = Gibbs(bound).sweeps(np.asarray(bound.design @ theta), np.zeros((4000, 4), dtype=np.int64), 40, rng)
@@ -155,8 +131,6 @@ def test_the_gibbs_sampler_and_importance_sampling_leave_forbidden_labels_out() 
     p = np.exp(scores - np.logaddexp.reduce(scores))
     shares = np.array([(samples == y).all(axis=1).mean() for y in allowed])
     assert (np.abs(shares - p) <= 6 * np.sqrt(p * (1 - p) / 4000)).all()
-    found = importance_log_partition(bound, theta, 4000)
-    assert abs(found.value - np.logaddexp.reduce(scores)) <= 6 * found.standard_error
 
 
 @pytest.mark.parametrize(
@@ -165,27 +139,12 @@ def test_the_gibbs_sampler_and_importance_sampling_leave_forbidden_labels_out() 
     ids=lambda one: type(one).__name__,
 )
 def test_approximations_of_a_wide_field_with_forbidden_labels_come_near_on_a_tree(solver: Any) -> None:
+    """There the upper bound of the wide field is exact."""
     factors = path()
     allowed = labellings(factors.cards)[forbid(factors, RISING).allowed(labellings(factors.cards))]
     samples = np.repeat(allowed, [40, 30, 20, 50], axis=0)
     exact = MarkovRandomField.read(factors, samples, forbidden=RISING)
     wide = ApproximateField.read(factors, samples, forbidden=RISING)
-    theta = solve(wide, solver).point["theta"]
-    assert exact.primal({"theta": theta}) == pytest.approx(solve(exact).primal, rel=0.02)
-
-
-def test_the_bound_of_a_wide_field_leaves_forbidden_labels_out_and_is_exact_on_a_tree() -> None:
-    wide, exact = (
-        each.read(path(4), [[1, 1, 0, 0]], forbidden=RISING, beta=1.0) for each in (ApproximateField, MarkovRandomField)
-    )
-    theta = {"theta": np.random.default_rng(0).normal(size=exact.dimension)}
-    assert float(wide.primal(theta)) == pytest.approx(float(exact.primal(theta)), rel=ROUNDING)
-
-
-def test_nothing_forbidden_changes_no_fingerprint_and_no_export_and_something_does() -> None:
-    plain = MarkovRandomField.read(path(), [[0, 0, 0]], beta=1.0)
-    nothing = MarkovRandomField.read(path(), [[0, 0, 0]], beta=1.0, forbidden=np.zeros((2, 2), dtype=bool))
-    bound = MarkovRandomField.read(path(), [[0, 0, 0]], beta=1.0, forbidden=RISING)
-    assert fingerprint(plain) == fingerprint(nothing) != fingerprint(bound)
-    assert "factors.forbidden" not in {**parts(plain).numbers, **parts(plain).words}
-    np.testing.assert_array_equal(parts(bound).numbers["factors.forbidden"], bound.factors.forbidden)
+    point = solve(wide, solver).point
+    assert exact.primal(point) == pytest.approx(solve(exact).primal, rel=0.02)
+    assert float(wide.primal(point)) == pytest.approx(float(exact.primal(point)), rel=ROUNDING)

@@ -1,11 +1,8 @@
-"""Hidden variables and partial labels: the bound of EM, where runs end, and the observed case; `combinations` has the
-values by all labellings written out."""
+"""Hidden variables and partial labels: the bound of EM, the observed case, and what is claimed where P goes to 0;
+`combinations` has the values by all labellings written out."""
 
 from __future__ import annotations
 
-import itertools
-import math
-from dataclasses import replace
 from typing import Any
 
 import networkx as nx
@@ -19,51 +16,24 @@ from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.hidden import HiddenField
-from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.solvers.expectation_maximisation import ExpectationMaximisation
 from convexstruct.families.log_linear.solvers.lbfgs import LBFGS
 from convexstruct.features.graphs.factors import tabular_factors
 from convexstruct.tolerances import HIGH, ROUNDING
-from tests.families.log_linear.fields import GRAPHS
 from tests.families.log_linear.random_fields import partly
 
-EXAMPLES = settings(max_examples=10, deadline=None)
-SEEDS = st.integers(0, 2**32 - 1)
 
-
-@given(seed=SEEDS)
-@EXAMPLES
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=10, deadline=None)
 def test_the_bound_of_em_touches_where_it_is_made_and_lies_above_elsewhere(seed: int) -> None:
-    problem, _, _ = partly(seed)
-    rng = np.random.default_rng(seed)
-    theta, other = rng.normal(size=(2, problem.dimension))
+    problem = partly(seed)
+    theta, other = np.random.default_rng(seed).normal(size=(2, problem.dimension))
     bound = problem.majorant(theta)
     here, there = problem.value_and_gradient(theta), problem.value_and_gradient(other)
     touching, above = bound.value_and_gradient(theta), bound.value_and_gradient(other)
     assert touching[0] == pytest.approx(here[0], rel=ROUNDING, abs=ROUNDING)
     np.testing.assert_allclose(touching[1], here[1], atol=ROUNDING)
     assert above[0] >= there[0] - ROUNDING * (1.0 + abs(there[0]))
-
-
-def test_an_end_of_the_gradient_is_one_of_em_too() -> None:
-    problem, _, _ = partly(4)
-    ended = solve(problem, LBFGS())
-    on = solve(problem, ExpectationMaximisation(), start=ended)
-    assert on.primal == pytest.approx(ended.primal, rel=HIGH.gap)
-
-
-def test_a_run_of_em_ends_where_nothing_improves() -> None:
-    """Without HIDDEN_PATIENCE, EM (expectation_maximisation) goes on by ever smaller steps."""
-    assert any(each.done for each in itertools.islice(ExpectationMaximisation().iterate(partly(0)[0]), 100))
-
-
-@pytest.mark.parametrize("solver", [LBFGS(restarts=3), ExpectationMaximisation(restarts=3)], ids=["gradient", "em"])
-def test_of_several_starts_the_best_is_kept_and_is_stationary(solver: Any) -> None:
-    problem = partly(5)[0]
-    found = solve(problem, solver)
-    assert found.status is Status.STATIONARY
-    assert problem.stationarity(found.point) <= math.sqrt(ROUNDING)
-    assert found.primal <= solve(problem, replace(solver, restarts=1)).primal + ROUNDING
 
 
 @pytest.mark.parametrize("solver", [LBFGS(), ExpectationMaximisation()], ids=["gradient", "em"])
@@ -75,7 +45,6 @@ def test_where_all_is_observed_it_is_the_conditional_random_field(solver: Any, g
     crf = ConditionalRandomField.read(inputs, labels, 3, C=2.0)
     known = [np.eye(3, dtype=bool)[y] for y in labels] if given_as == "flags" else labels
     problem = HiddenField.conditional(inputs, known, 3, C=2.0)
-    assert problem.observed
     theirs, mine = solve(crf, LBFGS()), solve(problem, solver)
     assert mine.status is Status.OPTIMAL
     for point, dual_point in ((theirs.point, theirs.dual_point), (mine.point, mine.dual_point)):
@@ -84,17 +53,7 @@ def test_where_all_is_observed_it_is_the_conditional_random_field(solver: Any, g
     assert mine.primal == pytest.approx(theirs.primal, rel=HIGH.gap)
 
 
-def test_where_all_is_observed_it_is_the_markov_random_field() -> None:
-    factors = tabular_factors(GRAPHS["cycle"], 2)
-    samples = np.random.default_rng(1).integers(0, 2, size=(20, 4))
-    problem, plain = HiddenField.unconditional(factors, samples, C=0.5), MarkovRandomField.read(factors, samples, C=0.5)
-    solution = solve(problem, LBFGS())
-    assert solution.status is Status.OPTIMAL
-    certificate = certify(plain, solution.point, solution.dual_point)
-    assert (certificate.primal, certificate.lower_bound) == (solution.primal, solution.lower_bound)
-
-
-@pytest.mark.parametrize("tol", ["LOW", "MID", "HIGH"])
+@pytest.mark.parametrize("tol", ["LOW", "HIGH"])
 def test_where_p_goes_to_0_no_more_is_claimed_than_rounding_lets_a_certificate_prove(tol: str) -> None:
     """Without a penalty: the data are separable, and at P near 0 rounding decides how small the gap is."""
     for seed in range(6):

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from convexstruct.arrays import Vector
-from convexstruct.families.log_linear.importance import importance_likelihood, importance_log_partition
-from convexstruct.families.log_linear.markov_field import MarkovRandomField
+from convexstruct.families.log_linear.importance import importance_log_partition
 from convexstruct.features.graphs.factors import tabular_factors
 from convexstruct.features.graphs.forbidden import forbid
 from convexstruct.inference.factor_graphs import FactorInference
@@ -50,14 +49,6 @@ def test_a_nearer_start_and_more_temperatures_are_worth_more_samples() -> None:
     same = importance_log_partition(FACTORS, THETA, 10, theta_0=THETA)
     assert same.value == pytest.approx(EXACT, abs=1e-10)
     assert same.standard_error < 1e-12
-
-
-def test_the_likelihood_is_that_of_the_problem() -> None:
-    problem = MarkovRandomField.read(FACTORS, np.random.default_rng(1).integers(3, size=(20, 5)), C=0.5, l1=0.1)
-    found = importance_likelihood(problem, THETA, 50, theta_0=THETA)
-    assert found.value == pytest.approx(float(problem.primal({"theta": THETA})), rel=1e-12)
-    wide = importance_likelihood(problem, THETA, 4000, 3)
-    assert abs(wide.value - found.value) < 5 * wide.standard_error
 
 
 def test_a_graph_too_wide_for_exact_samples_starts_from_zero_only() -> None:

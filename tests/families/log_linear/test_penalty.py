@@ -64,19 +64,6 @@ def test_the_share_is_no_worse_than_any_other(lam: float, l1: float) -> None:
         assert t * entropy - float(penalty.conjugate(exact(g), t)) >= max(values) - 1e-9
 
 
-def test_without_a_penalty_the_moments_must_match() -> None:
-    assert Penalty().share(2.0, np.array([0.0, 1e-9])) == 0.0
-    assert Penalty().lower_bound(Rounded(2.0), np.zeros(2)) == 2.0
-    assert Penalty().lower_bound(Rounded(2.0), np.array([1e-9, 0.0])) == 0.0
-
-
-def test_what_is_not_finite_proves_nothing() -> None:
-    penalty = Penalty(1.0)
-    assert penalty.lower_bound(Rounded(math.inf), np.zeros(1)) == -math.inf
-    assert penalty.lower_bound(Rounded(1.0), np.array([np.nan])) == -math.inf
-    assert penalty.value(np.array([1e200])) == math.inf
-
-
 @pytest.mark.parametrize(("lam", "l1"), KINDS)
 def test_the_prox_and_the_least_subgradient_fit_the_value(lam: float, l1: float) -> None:
     penalty, rng = Penalty(lam, l1), np.random.default_rng(4)

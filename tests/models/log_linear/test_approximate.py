@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from scipy.special import entr
 
+from convexstruct.families.log_linear.examples import triangle
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.features.graphs.factors import read_factors, tabular_factors
 from convexstruct.models import FORMULATIONS, Formulation
 from convexstruct.models.log_linear.approximate import bethe, spanning_trees
 from convexstruct.models.log_linear.statement import parameters
 from convexstruct.tolerances import HIGH, MID
-from tests.families.log_linear.fields import CAMEL, GRAPHS, drawn, triangle
+from tests.families.log_linear.fields import CAMEL, GRAPHS, drawn
 
 
 def built(name: str, problem: MarkovRandomField) -> Formulation:
@@ -35,7 +36,7 @@ def solved(name: str, problem: MarkovRandomField) -> float:
 )
 def test_camel_of_the_triangle(side: str, wanted: float, edge: list[list[float]]) -> None:
     """The features and symmetry leave one belief: its Bethe entropy by hand, three pairs less three nodes."""
-    problem = MarkovRandomField.read(triangle(), moments=CAMEL[side])
+    problem = triangle(CAMEL[side])
     formulation = built("camel", problem)
     reference = formulation.reference()
     table = np.array(edge)
@@ -48,7 +49,7 @@ def test_camel_of_the_triangle(side: str, wanted: float, edge: list[list[float]]
 
 def test_the_multipliers_of_the_moments_are_minus_theta() -> None:
     """Inside the polytope; on its border theta_11 is minus infinity, and the multiplier as large as a solver goes."""
-    inside = built("camel", MarkovRandomField.read(triangle(), moments=CAMEL["inside"]))
+    inside = built("camel", triangle(CAMEL["inside"]))
     inside.reference()
     theta = parameters(inside)
     table = np.array(
@@ -59,7 +60,7 @@ def test_the_multipliers_of_the_moments_are_minus_theta() -> None:
     by_b00 = -np.log(table[0]) + np.log(table[1]) + 0.5 * (np.log(node[0]) - np.log(node[1]))
     by_b11 = -np.log(table[2]) + np.log(table[1]) - 0.5 * (np.log(node[0]) - np.log(node[1]))
     np.testing.assert_allclose(theta, [-by_b00, -by_b11], atol=MID.gap)
-    border = built("camel", MarkovRandomField.read(triangle(), moments=CAMEL["printed"]))
+    border = built("camel", triangle(CAMEL["printed"]))
     border.reference()
     assert parameters(border)[1] < -10.0
 
@@ -115,7 +116,7 @@ def test_the_weights_of_spanning_trees_are_a_mean_over_trees(graph: str) -> None
 
 @pytest.mark.parametrize("dropped", ["20.19-20.21", "20.10"])
 def test_a_constraint_less_gives_more_entropy(dropped: str) -> None:
-    problem = MarkovRandomField.read(triangle(), moments=CAMEL["inside"])
+    problem = triangle(CAMEL["inside"])
     formulation = built("camel", problem)
     whole = formulation.reference().value
     loose = formulation.without(dropped).reference().value

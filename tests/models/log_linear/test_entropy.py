@@ -11,11 +11,12 @@ from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.log_linear.cases import CASES
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
+from convexstruct.families.log_linear.examples import triangle
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.models import FORMULATIONS, Formulation
 from convexstruct.oracles.enumeration import labellings
 from convexstruct.tolerances import HIGH, MID
-from tests.families.log_linear.fields import CAMEL, GRAPHS, drawn, triangle, value
+from tests.families.log_linear.fields import CAMEL, GRAPHS, drawn, value
 from tests.reference import optimum
 
 EXACT = ["likelihood", "maximum_entropy", "clique_entropy"]
@@ -53,9 +54,8 @@ def test_likelihood_and_maximum_entropy_of_conditional_fields_meet(case: str, l1
 
 
 @every_form
-@pytest.mark.parametrize("penalty", sorted(PENALTIES))
-def test_each_form_is_read_back_as_a_certified_point(name: str, penalty: str) -> None:
-    problem = drawn("cycle", 3, 200, **PENALTIES[penalty])
+def test_each_form_is_read_back_as_a_certified_point(name: str) -> None:
+    problem = drawn("cycle", 3, 200, **PENALTIES["elastic"])
     solution = built(name, problem).solve()
     assert solution.status is Status.OPTIMAL
     assert abs(solution.gap) <= HIGH.gap
@@ -65,7 +65,7 @@ def test_each_form_is_read_back_as_a_certified_point(name: str, penalty: str) ->
 @pytest.mark.parametrize(("side", "wanted"), [("printed", 1.24245), ("rows", 1.36892)])
 @pytest.mark.parametrize("name", EXACT[1:])
 def test_the_exact_entropies_of_the_triangle(name: str, side: str, wanted: float) -> None:
-    problem = MarkovRandomField.read(triangle(), moments=CAMEL[side])
+    problem = triangle(CAMEL[side])
     assert optimum(built(name, problem)).value == pytest.approx(wanted, abs=5e-6)
 
 

@@ -42,29 +42,20 @@ def test_the_merged_variable_has_the_likelihood_of_both_given_the_third() -> Non
         assert one.value_and_gradient(theta)[0] == pytest.approx(wanted, abs=1e-12)
 
 
-def test_every_fit_of_the_table_is_certified() -> None:
-    gaps = quick("pseudolikelihood").result.column("largest gap")
-    assert len(gaps) == 5
-    assert all(isinstance(gap, float) and gap <= 1e-6 for gap in gaps)
-
-
 @pytest.mark.slow
 def test_the_mean_step_near_the_maximum_is_biased_and_less_so_for_larger_k(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contrastive_divergence, "PATH", (0, 100))
-    monkeypatch.setattr(contrastive_divergence, "IMPORTANCE", ())  # the next test has it
-    for each in (contrastive_divergence.on_ising(0, 10), contrastive_divergence.on_machine(0, 3)):
+    monkeypatch.setattr(contrastive_divergence, "IMPORTANCE", (250, 4000))
+    ising = contrastive_divergence.on_ising(0, 10, 1)
+    few, many = ising.sampled
+    assert (
+        few > 4 * many > 0
+    )  # what the importance-sampled likelihood misses falls with the samples: in theory 16 times
+    for each in (ising, contrastive_divergence.on_machine(0, 3)):
         assert (np.diff(each.cosine[-1]) > -1e-6).all()
         assert each.cosine[-1, 0] < each.cosine[-1, -1]
         assert each.cosine[-1, -1] > 0.99
         assert (each.reached <= each.best + 1e-9).all()
-
-
-@pytest.mark.slow
-def test_what_the_importance_sampled_likelihood_misses_falls_with_the_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contrastive_divergence, "PATH", (0, 1))
-    monkeypatch.setattr(contrastive_divergence, "IMPORTANCE", (250, 4000))
-    few, many = contrastive_divergence.on_ising(0, 1).sampled
-    assert few > 4 * many > 0  # in theory 16 times
 
 
 def test_the_transition_matrix_is_that_of_the_sampler() -> None:

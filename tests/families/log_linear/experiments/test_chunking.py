@@ -42,34 +42,11 @@ def test_a_feature_that_is_rare_has_no_column_and_one_that_is_new_is_left_out() 
     assert chunking.table([["a", "never seen"], ["b"]], columns).toarray().tolist() == [[1.0], [0.0]]
 
 
-def test_it_learns_what_the_words_say() -> None:
-    data = chunking.Data.of(sentences(30, 1), sentences(20, 2), 1)
-    problem = data.problem
-    assert chunking.score(data, problem, solve(problem, tol=chunking.GAP)) == 1.0
-
-
 def test_crfsuite_minimises_the_same_objective() -> None:
     pytest.importorskip("pycrfsuite")
     data = chunking.Data.of(sentences(10, 3), sentences(2, 4), 1)
     objective, _ = chunking.crfsuite(data)
     assert objective == pytest.approx(solve(data.problem, tol=1e-9).primal, rel=1e-6)
-
-
-def test_c_is_judged_on_the_last_fifth_of_the_sentences_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    train, seen = sentences(10, 5), []
-    cut = train.between(8)
-    assert cut.n_sentences == 2
-    for i in range(2):
-        assert [str(token) for token in cut.sentence(i)] == [str(token) for token in train.sentence(8 + i)]
-
-    def watched(data: chunking.Data, problem: Any, solution: Any) -> float:
-        seen.append((problem.n_examples, problem.scale.C, data.test.labels.tolist()))
-        return 0.5
-
-    monkeypatch.setattr(chunking, "score", watched)
-    monkeypatch.setattr(chunking, "solve", lambda problem, tol, time_limit: (tol, time_limit))
-    assert [chunking.f1_at(train, 1, 60.0, c) for c in (0.1, 2.0)] == [0.5, 0.5]
-    assert seen == [(8, c, cut.labels.tolist()) for c in (0.1, 2.0)]
 
 
 @pytest.mark.slow

@@ -9,7 +9,6 @@ import dataclasses
 import math
 from collections.abc import Callable
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,15 +92,15 @@ POSED: dict[str, Posed] = {
     "L-BFGS, free field": Posed(LBFGS(), lambda: drawn("cycle", 1, 2000)),
     "L-BFGS, pseudolikelihood": Posed(LBFGS(), lambda: pseudo(l1=0.5)),
     "L-BFGS, free pseudolikelihood": Posed(LBFGS(), pseudo),
-    "L-BFGS, observed": Posed(LBFGS(), lambda: partly(3, all_known=True)[0], tol=1e-8),
-    "EM, observed": Posed(ExpectationMaximisation(), lambda: partly(3, all_known=True)[0]),
+    "L-BFGS, observed": Posed(LBFGS(), lambda: partly(3, all_known=True), tol=1e-8),
+    "EM, observed": Posed(ExpectationMaximisation(), lambda: partly(3, all_known=True)),
     "proportional fitting": Posed(ProportionalFitting(), lambda: drawn("grid", 1, 2000)),
     **{
         f"{name}, {kind}": Posed(solver, make, STATIONARY)
         for name, solver in (("L-BFGS", LBFGS()), ("EM", ExpectationMaximisation()))
         for kind, make in (
-            ("hidden", lambda: partly(0)[0]),
-            ("hidden, zeros", lambda: partly(6, l1=0.4)[0]),
+            ("hidden", lambda: partly(0)),
+            ("hidden, zeros", lambda: partly(6, l1=0.4)),
             ("mixture", lambda: mixture(beta=1.0)),
         )
     },
@@ -112,10 +111,6 @@ POSED: dict[str, Posed] = {
     "pseudo-moments": Posed(PseudoMoments(), approximate, UNCERTIFIED),
 }
 every = pytest.mark.parametrize("posed", POSED.values(), ids=POSED)
-judged = pytest.mark.parametrize(
-    "posed", [one for one in POSED.values() if one.ends is not UNCERTIFIED],
-    ids=[name for name, one in POSED.items() if one.ends is not UNCERTIFIED],
-)  # fmt: skip
 
 
 def test_every_solver_of_the_registry_is_in_the_table() -> None:
@@ -124,8 +119,11 @@ def test_every_solver_of_the_registry_is_in_the_table() -> None:
 
 @every
 def test_it_ends_as_it_should_within_a_bracket_that_the_problem_certifies(posed: Posed, tmp_path: Path) -> None:
-    problem = posed.make()
-    found = solve(problem, posed.solver, tol=posed.tol, max_iterations=2000)
+    """The values of its iterates are those of the problem."""
+    problem, iterates = posed.make(), []
+    found = solve(
+        problem, posed.solver, tol=posed.tol, max_iterations=2000, callback=lambda one, _: iterates.append(one)
+    )
     assert found.status is posed.ends, found
     assert found.certificate == certify(problem, found.point, found.dual_point)
     assert Solution.load(found.save(tmp_path / "solution.npz"), problem).certificate == found.certificate
@@ -133,27 +131,19 @@ def test_it_ends_as_it_should_within_a_bracket_that_the_problem_certifies(posed:
         assert found.lower_bound == -np.inf
         assert "no bound" in found.message
         return
-    assert found.lower_bound <= solve(problem).certificate.primal
+    values = [one.primal for one in iterates]
+    assert found.lower_bound <= min(*values, solve(problem).certificate.primal)
+    for one in iterates[:: max(1, len(iterates) // 4)]:
+        exact = float(problem.primal(problem.as_point(one.point)))
+        assert one.primal == pytest.approx(exact, rel=ROUNDING, abs=ROUNDING)
+    if posed.falls:
+        assert (np.diff(values) <= ROUNDING * max(1.0, values[0])).all()
     if getattr(problem, "l1", 0.0) or getattr(getattr(problem, "model", None), "l1", 0.0):
         theta = found.point["theta"]
         assert 0 < np.count_nonzero(theta) < len(theta)
     if posed.ends is STATIONARY:
         assert problem.stationarity(found.point) <= math.sqrt(ROUNDING)
         assert "P is not convex" in found.message
-
-
-@judged
-def test_values_are_those_of_the_problem_and_no_bound_is_above_any_of_them(posed: Posed) -> None:
-    problem = posed.make()
-    iterates = list(islice(posed.solver.iterate(problem), 60))
-    values = [one.primal for one in iterates]
-    least = min(values) + ROUNDING * max(1.0, abs(min(values)))
-    assert all(one.lower_bound <= least for one in iterates)
-    for one in iterates[:: max(1, len(iterates) // 4)]:
-        exact = float(problem.primal(problem.as_point(one.point)))
-        assert one.primal == pytest.approx(exact, rel=ROUNDING, abs=ROUNDING)
-    if posed.falls:
-        assert (np.diff(values) <= ROUNDING * max(1.0, values[0])).all()
 
 
 ONE = tabular_factors(nx.path_graph(2), 1)
@@ -179,7 +169,8 @@ def test_where_there_is_nothing_to_learn_the_optimum_is_0(solver: Any) -> None:
 
 
 def test_of_several_starts_the_best_end_is_kept() -> None:
-    problem = partly(3, lam=0.1)[0]
+    """Each start ends by the HIDDEN_PATIENCE of lbfgs, without which EM goes on by ever smaller steps."""
+    problem = partly(5)
     for solver in (LBFGS(spread=2.0), ExpectationMaximisation(spread=2.0), BaumWelch(seed=5)):
         of = sequences() if isinstance(solver, BaumWelch) else problem
         one, several = solve(of, solver), solve(of, dataclasses.replace(solver, restarts=3))

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import networkx as nx
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
-from convexstruct.arrays import Vector
 from convexstruct.core.driver import solve
-from convexstruct.core.solution import Status
 from convexstruct.families.log_linear.approximate_field import ApproximateField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
-from convexstruct.families.log_linear.solvers import contrastive_divergence
 from convexstruct.families.log_linear.solvers.contrastive_divergence import ContrastiveDivergence, first_steps
-from convexstruct.features.graphs.factors import factors_of_features, tabular_factors
+from convexstruct.features.graphs.factors import factors_of_features
 from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.oracles.enumeration import labellings
-from convexstruct.tolerances import ROUNDING
 from tests.inference.test_gibbs import transition
 
 GRAPH = nx.cycle_graph(4)
@@ -47,7 +40,7 @@ def test_a_step_is_in_the_mean_that_of_the_transition_matrix(k: int) -> None:
     assert np.abs(wanted).max() > 20 * error.max()
 
 
-def test_many_sweeps_come_near_the_maximum_of_the_likelihood_and_say_that_nothing_is_certified() -> None:
+def test_many_sweeps_come_near_the_maximum_of_the_likelihood() -> None:
     rng = np.random.default_rng(1)
     every = labellings(ISING.cards)
     scores = ISING.scores(THETA, every)
@@ -58,10 +51,6 @@ def test_many_sweeps_come_near_the_maximum_of_the_likelihood_and_say_that_nothin
         found = solve(exact, ContrastiveDivergence(steps=200, **options))
         gradient = exact.penalty.gradient(found.point["theta"], exact.value_and_gradient(found.point["theta"])[1])
         assert np.abs(gradient).max() < 0.03  # lam: per sample
-        assert found.status is Status.UNCERTIFIED
-        assert found.lower_bound == -np.inf
-        assert "no bound" in found.message
-        assert found.primal >= float(exact.primal(found.point)) - 1e-9
 
 
 def test_l1_sets_parameters_to_zero_and_weights_count() -> None:
@@ -74,16 +63,6 @@ def test_l1_sets_parameters_to_zero_and_weights_count() -> None:
     tilted = solve(ApproximateField.read(ISING, samples, weights=weights, lam=0.1), options)
     plain = solve(ApproximateField.read(ISING, samples, lam=0.1), options)
     assert tilted.point["theta"][0] > plain.point["theta"][0] + 0.5
-
-
-def test_a_wide_grid_takes_steps_and_goes_on_from_a_start() -> None:
-    grid = nx.convert_node_labels_to_integers(nx.grid_2d_graph(20, 20))
-    factors = tabular_factors(grid, 2, tied=True)
-    problem = ApproximateField.read(factors, np.random.default_rng(0).integers(2, size=(5, 400)), lam=0.1)
-    first = solve(problem, ContrastiveDivergence(steps=2))
-    assert np.isfinite(first.primal)
-    again = solve(problem, ContrastiveDivergence(steps=1), start=first)
-    assert not (again.point["theta"] == first.point["theta"]).all()
 
 
 def test_the_default_step_does_not_run_off_on_tied_fields_whatever_the_size_of_their_features() -> None:
@@ -104,8 +83,9 @@ def test_the_default_step_does_not_run_off_on_tied_fields_whatever_the_size_of_t
             assert float(exact.primal(found.point)) - best < 1e-3 * exact.trivial_value
 
 
-def default_steps() -> tuple[Vector, Vector]:
-    """(those found, those wanted) with a feature that does not vary, whose variance is rounding, 3e-13."""
+def test_the_default_steps_are_1_over_the_largest_eigenvalue_in_units_of_the_features() -> None:
+    """Whatever is larger, the data's or that of uniform labels, as POWER_STEPS of contrastive_divergence find it; and 1
+    for a feature that does not vary, whose variance is rounding, 3e-13."""
     constant = factors_of_features(
         ISING.cards,
         [[((v,), [0.0, 10.0])] for v in range(4)] + [[(e, np.eye(2)) for e in GRAPH.edges], [((0,), [0.3, 0.3])]],
@@ -115,23 +95,5 @@ def default_steps() -> tuple[Vector, Vector]:
     spread = np.maximum(*(np.diagonal(one) for one in each))[:-1]
     scaled = [one[:-1, :-1] / np.sqrt(np.outer(spread, spread)) for one in each]
     largest = max(np.linalg.eigvalsh(one)[-1] for one in scaled)
-    return first_steps(constant, samples, np.full(20_000, 1 / 20_000)), np.append(1 / (largest * spread), 1.0)
-
-
-def test_the_default_steps_are_1_over_the_largest_eigenvalue_in_units_of_the_features() -> None:
-    """Whatever is larger, the data's or that of uniform labels; and 1 for a feature that does not vary."""
-    np.testing.assert_allclose(*default_steps(), rtol=0.01)
-
-
-def test_two_power_steps_make_the_default_steps_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contrastive_divergence, "POWER_STEPS", 2)
-    found, wanted = default_steps()
-    assert (found[:-1] > 1.05 * wanted[:-1]).all()
-
-
-def test_first_steps_follow_the_unit_of_each_feature() -> None:
-    rng = np.random.default_rng(0)
-    samples, shares, unit = rng.integers(2, size=(50, 4)), np.full(50, 0.02), np.where(np.arange(5) % 2, 1e8, 1e-8)
-    scaled = replace(ISING, design=sp.csr_array(ISING.design @ sp.diags_array(unit)))
-    found = first_steps(scaled, samples, shares)
-    np.testing.assert_allclose(found * unit**2, first_steps(ISING, samples, shares), rtol=ROUNDING)
+    found = first_steps(constant, samples, np.full(20_000, 1 / 20_000))
+    np.testing.assert_allclose(found, np.append(1 / (largest * spread), 1.0), rtol=0.01)

@@ -60,7 +60,7 @@ def test_with_every_joint_label_once_for_samples_it_is_the_likelihood() -> None:
 
 @pytest.mark.slow
 def test_the_error_falls_as_one_over_the_root_of_the_samples() -> None:
-    """Of samples that are resampled and moved; of exact ones `test_the_certificate_judges_it` has the gap."""
+    """Of samples that are resampled and moved; of exact ones the next test has the gap."""
     problem = drawn("cycle", 0, tied=True, lam=0.5)
     best = solve(problem, LBFGS(), tol=1e-10).point["theta"]
     asked = wide(problem, lam=0.5)
@@ -75,26 +75,19 @@ def test_the_error_falls_as_one_over_the_root_of_the_samples() -> None:
     assert errors[1] < 0.1 * np.linalg.norm(best)
 
 
-def test_the_certificate_judges_it_and_the_effective_samples_are_reported() -> None:
+def test_the_best_of_its_points_is_certified_and_the_effective_samples_are_reported() -> None:
     problem = drawn("grid", 1, n_labels=3, lam=1.0)
-    found = solve(problem, ImportanceSampling(4000))
+    solver = ImportanceSampling(4000)
+    found = solve(problem, solver)
+    assert found.primal == min(problem.primal(problem.as_point(one.point)).upper for one in solver.iterate(problem))
     assert found.certificate.gap < 1e-2
     assert found.lower_bound <= solve(problem, LBFGS(), tol=1e-9).primal <= found.primal
     effective = float(found.message.split(" effective of 4000 samples")[0].split()[-1])
     assert 2000 <= effective <= 4000
 
 
-@pytest.mark.parametrize("samples", [100, 1000, 10_000])
-def test_of_several_draws_the_best_point_is_kept_and_no_estimate_is_claimed(samples: int) -> None:
-    problem, solver = drawn("grid", 1, n_labels=3, lam=1.0), ImportanceSampling(samples)
-    found = solve(problem, solver)
-    assert found.status is not Status.INACCURATE
-    assert found.primal == min(problem.primal(problem.as_point(one.point)).upper for one in solver.iterate(problem))
-
-
-@pytest.mark.parametrize("kind", ["path", "cycle", "grid"])
-def test_a_run_that_a_limit_cuts_has_the_bound_of_the_theta_that_it_has(kind: str) -> None:
-    problem = drawn(kind, 1, lam=0.1)
+def test_a_run_that_a_limit_cuts_has_the_bound_of_the_theta_that_it_has() -> None:
+    problem = drawn("cycle", 1, lam=0.1)
     least, optimum = problem.dual(problem.trivial()[1]).lower, solve(problem, LBFGS(), tol=1e-9).primal
     bounds = [solve(problem, ImportanceSampling(), max_iterations=k).lower_bound for k in (1, 2, 4)]
     assert all(least < bound <= optimum for bound in bounds)
@@ -116,14 +109,6 @@ def test_samples_are_drawn_anew_where_few_are_effective_and_from_where_it_starts
     assert again.status is Status.UNCERTIFIED
 
 
-def test_zeros_of_an_l1_penalty_are_exact() -> None:
-    problem = drawn("cycle", 1, lam=0.1, l1=6.0)
-    exact = solve(problem, tol=1e-9).point["theta"]
-    found = solve(problem, ImportanceSampling(8000)).point["theta"]
-    assert ((found == 0) == (exact == 0)).mean() > 0.8
-    assert (found == 0).any()
-
-
 def test_samples_that_do_not_see_a_direction_do_not_let_theta_run_along_it() -> None:
     """All samples have the label 0, the data have both: the estimate falls for ever, and the weights stay equal. Only
     LONGEST_MOVE of importance_sampling refuses a theta far away."""
@@ -140,15 +125,3 @@ def test_it_ends_after_the_draws_that_are_allowed_and_says_where_there_is_no_max
     assert "after 2 draws, and theta still moves" in found.message
     border = MarkovRandomField.read(drawn("path").factors, np.zeros((20, 4), dtype=np.int64))
     assert "the likelihood rises for ever" in solve(border, ImportanceSampling(200, draws=5)).message
-
-
-def test_on_a_wide_graph_it_learns_what_pairs_have_in_common() -> None:
-    """The moments of the model that it learns are those of the data, as Theorem 20.3.1 asks, up to sampling."""
-    factors = tabular_factors(nx.convert_node_labels_to_integers(nx.grid_2d_graph(3, 4)), 2, tied=True)
-    narrow = MarkovRandomField.read(factors, np.zeros((1, 12), dtype=np.int64), lam=1.0)
-    theta = np.random.default_rng(5).normal(scale=0.5, size=factors.dimension)
-    samples = narrow.inference.sample(factors.design @ theta, 300, np.random.default_rng(6))
-    problem = MarkovRandomField.read(factors, samples, lam=1.0)
-    found = solve(wide(problem, lam=1.0), ImportanceSampling(6000)).point["theta"]
-    gradient = problem.value_and_gradient(found)[1] + found
-    assert np.abs(gradient).max() < 0.03 * np.abs(problem.sums).max()
