@@ -34,12 +34,12 @@ def labellings(cards: Sequence[int]) -> Labels:
     return np.asarray(axes[::-1].T, dtype=np.int64)
 
 
-def chain_factors(node: Matrix, edge: Matrix) -> tuple[list[int], list[Factor]]:
-    """(cards, factors) of one chain with node scores (T, S) and edge scores (S, S)."""
+def chain_factors(node: Matrix, edge: Tensor) -> tuple[list[int], list[Factor]]:
+    """(cards, factors) of one chain with node scores (T, S) and edge scores (S, S), or (T - 1, S, S), a table a step."""
     factors: list[Factor] = []
     for t, scores in enumerate(node):
         if t:
-            factors.append(((t - 1, t), edge))
+            factors.append(((t - 1, t), edge if edge.ndim == 2 else edge[t - 1]))
         factors.append(((t,), scores))
     return [node.shape[1]] * len(node), factors
 

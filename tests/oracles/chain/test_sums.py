@@ -205,12 +205,6 @@ def test_log_messages_give_the_posteriors_of_a_chain_that_runs_backwards(size: f
             assert_of(found, np.array(nodes), pairs, 1.0)
 
 
-@pytest.mark.parametrize("rows", [0, 1, 40, 1000])
-def test_pairs_are_summed_over_all_rows(rows: int) -> None:
-    share, message = np.random.default_rng(rows).random((2, rows, 3))
-    np.testing.assert_allclose(pairs_of(share, message), share.T @ message, rtol=1e-12)
-
-
 @pytest.mark.parametrize("error", [1e-9, 1e-3, 0.3, 0.5, 2.0])
 def test_the_divergence_of_a_distribution_near_gibbs_is_in_the_error(error: float) -> None:
     """Label by label, q is proportional to e^(score + up to ``error``)."""
