@@ -35,7 +35,7 @@ def labellings(cards: Sequence[int]) -> Labels:
 
 
 def chain_factors(node: Matrix, edge: Tensor) -> tuple[list[int], list[Factor]]:
-    """(cards, factors) of one chain with node scores (T, S) and edge scores (S, S), or (T - 1, S, S), a table a step."""
+    """(cards, factors) of one chain with node scores (T, S) and edge scores (S, S), or a table a step (T - 1, S, S)."""
     factors: list[Factor] = []
     for t, scores in enumerate(node):
         if t:

@@ -139,52 +139,11 @@ def _best_unequal(left: Matrix, right: Matrix) -> Vector:
 
 
 def pairwise(node: ArrayLike, edges: ArrayLike, edge: ArrayLike, part: ArrayLike | None = None) -> Pairwise:
-    """A `Pairwise` of validated scores.
-
-    Parameters
-    ----------
-    node : (P, S), finite.
-    edges : (Q, 2), whole numbers 0 .. P - 1; no edge joins a node with itself.
-    edge : (Q, S, S), (S, S) or (Q,), finite; see `Pairwise`.
-    part : (P,), whole numbers from 0, by default all 0; an edge joins nodes of one part.
-
-    Raises
-    ------
-    ValueError
-        If a shape does not fit, a number is not finite, or a node or part does not exist.
-    """
-    scores = np.asarray(node, dtype=np.float64)
-    if scores.ndim != 2 or 0 in scores.shape:
-        raise ValueError(f"node has shape {scores.shape}, wanted (nodes, labels), at least one of each")
-    n_nodes, n_labels = scores.shape
-    pairs = np.asarray(edges)
-    if pairs.size == 0:
-        pairs = np.zeros((0, 2), dtype=np.intp)
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.issubdtype(pairs.dtype, np.integer):
-        raise ValueError(f"edges has shape {pairs.shape} and type {pairs.dtype}, wanted (edges, 2) whole numbers")
-    if len(pairs) and (pairs.min() < 0 or pairs.max() >= n_nodes):
-        e = int(np.flatnonzero((pairs < 0).any(axis=1) | (pairs >= n_nodes).any(axis=1))[0])
-        raise ValueError(f"edges[{e}] joins {pairs[e].tolist()}, wanted nodes from 0 to {n_nodes - 1}")
-    if (pairs[:, 0] == pairs[:, 1]).any():
-        e = int(np.argmax(pairs[:, 0] == pairs[:, 1]))
-        raise ValueError(f"edges[{e}] joins node {int(pairs[e, 0])} with itself")
-    table = np.asarray(edge, dtype=np.float64)
-    if table.size == 0 and not len(pairs):
-        table = np.zeros(0)
-    if table.shape not in ((len(pairs), n_labels, n_labels), (n_labels, n_labels), (len(pairs),)):
-        raise ValueError(
-            f"edge has shape {table.shape}, wanted {(len(pairs), n_labels, n_labels)}, one table "
-            f"{(n_labels, n_labels)} or Potts weights {(len(pairs),)}"
-        )
+    """A `Pairwise` of these scores. ``part`` is all 0 by default. ValueError if a score is not finite."""
+    scores, table = np.asarray(node, dtype=np.float64), np.asarray(edge, dtype=np.float64)
     for name, array in (("node", scores), ("edge", table)):
         if not np.isfinite(array).all():
             raise ValueError(f"{name} contains NaN or infinity, wanted finite numbers")
-    parts = np.zeros(n_nodes, dtype=np.intp) if part is None else np.asarray(part)
-    if parts.shape != (n_nodes,) or not np.issubdtype(parts.dtype, np.integer) or parts.min() < 0:
-        raise ValueError(f"part has shape {parts.shape} and type {parts.dtype}, wanted {n_nodes} whole numbers from 0")
-    apart = parts[pairs[:, 0]] != parts[pairs[:, 1]]
-    if apart.any():
-        e = int(np.argmax(apart))
-        u, v = pairs[e].tolist()
-        raise ValueError(f"edges[{e}] joins node {u} of part {parts[u]} with node {v} of part {parts[v]}")
-    return Pairwise(scores, pairs.astype(np.intp), table, parts.astype(np.intp), int(parts.max()) + 1)
+    pairs = np.asarray(edges, dtype=np.intp).reshape(-1, 2)
+    parts = np.zeros(len(scores), dtype=np.intp) if part is None else np.asarray(part, dtype=np.intp)
+    return Pairwise(scores, pairs, table, parts, int(parts.max()) + 1)

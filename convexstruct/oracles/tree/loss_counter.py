@@ -24,16 +24,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from convexstruct import deadline
 from convexstruct.arrays import Index, Labels, Matrix, Tensor
 from convexstruct.graphs import Chains
 from convexstruct.junction_trees import JunctionTree
 from convexstruct.oracles.blocks import BLOCK
-from convexstruct.oracles.tree.junction_tree import Factor, aligned, joint, split
+from convexstruct.oracles.tree.junction_tree import Factor, aligned, joint, split, take
 
-#: More distinct losses than this (0 .. L counts as L + 1) raise ValueError.
+#: The most distinct losses (0 .. L counts as L + 1): each takes a decoding of its own; losses with more are refused.
 MOST_LOSSES = 4096
 #: Numbers in the tables of one block of examples on a junction tree, 32 MiB.
 TREE_BLOCK = 1 << 22
@@ -46,43 +45,27 @@ class LossTable:
     """The best score for each loss, and the labellings that attain them.
 
     scores (N, L + 1): B_k(l) for each chain (caller's order) or example; -inf where no labelling has that loss.
-    reader : totals (N,) -> labellings, in the layout that `labels` describes.
+    labels : totals (N,), each that of some labelling -> the best labelling of each with that loss: (P,) packed for
+        chains, (n, n_variables) for trees, flat (P,) from the oracles of `convexstruct.inference.exact`.
     """
 
     scores: Matrix
-    reader: Callable[[Index], Labels]
-
-    def labels(self, totals: ArrayLike) -> Labels:
-        """The best labelling with loss totals[k], for each k: (P,) packed for chains, (n, n_variables) for trees, flat
-        (P,) from the oracles of `convexstruct.inference.exact`. ValueError if no labelling of some chain or example has
-        the loss asked for."""
-        given = np.asarray(totals)
-        n, most = self.scores.shape
-        if given.shape != (n,) or not np.issubdtype(given.dtype, np.integer):
-            raise ValueError(f"totals has shape {given.shape} and type {given.dtype}, wanted {n} whole numbers")
-        inside = (given >= 0) & (given < most)
-        has = inside & ~np.isneginf(self.scores[np.arange(n), np.where(inside, given, 0)])
-        if not has.all():
-            k = int(np.argmin(has))
-            raise ValueError(f"totals[{k}] is {given[k]}, but no labelling of number {k} has that loss")
-        return self.reader(given.astype(np.intp))
+    labels: Callable[[Index], Labels]
 
 
-def by_loss(chains: Chains, node: Matrix, edge: Matrix, steps: ArrayLike) -> LossTable:
-    """B_k(l) of chains that share one table of transitions. ValueError if steps has another shape than node, holds
-    other than whole numbers >= 0, or allows more than `MOST_LOSSES` distinct losses.
+def by_loss(chains: Chains, node: Matrix, edge: Matrix, steps: Labels) -> LossTable:
+    """B_k(l) of chains that share one table of transitions.
 
     node (P, S), edge (S, S): scores, packed. steps (P, S): loss of each label in units, whole numbers >= 0, packed.
     """
-    counts = _whole(steps, node.shape)
-    greatest = np.bincount(chains.chain, weights=counts.max(axis=1), minlength=chains.n_chains).astype(np.intp)
-    most = _bounded(greatest)
+    greatest = np.bincount(chains.chain, weights=steps.max(axis=1), minlength=chains.n_chains).astype(np.intp)
+    most = int(greatest.max())
     blocks = list(_chain_blocks(chains, node.shape[1], greatest))
     scores = np.full((chains.n_chains, most + 1), -np.inf)
     kept: list[list[Tensor] | None] = []
     room = KEPT_NUMBERS
     for low, high in blocks:
-        messages = _forward(chains, node, edge, counts, low, high, most)
+        messages = _forward(chains, node, edge, steps, low, high, most)
         for t, message in enumerate(messages):
             begin = int(chains.active[t + 1]) if t + 1 < chains.n_steps else 0
             ending = slice(max(begin - low, 0), min(int(chains.active[t]), high) - low)
@@ -94,8 +77,8 @@ def by_loss(chains: Chains, node: Matrix, edge: Matrix, steps: ArrayLike) -> Los
     def read(totals: Index) -> Labels:
         labels = np.empty(chains.n_positions, dtype=np.int64)
         for (low, high), messages in zip(blocks, kept):
-            again = _forward(chains, node, edge, counts, low, high, most) if messages is None else messages
-            _backward(chains, edge, counts, again, low, totals[chains.order[low:high]], labels)
+            again = _forward(chains, node, edge, steps, low, high, most) if messages is None else messages
+            _backward(chains, edge, steps, again, low, totals[chains.order[low:high]], labels)
         return labels
 
     return LossTable(scores, read)
@@ -177,20 +160,17 @@ def _backward(
 # -- junction trees ----------------------------------------------------------------------------------------------------
 
 
-def by_loss_on_tree(tree: JunctionTree, factors: Sequence[Factor], n: int, steps: ArrayLike) -> LossTable:
-    """B_k(l) of ``n`` examples on one junction tree. ValueError if steps has another shape, holds other than whole
-    numbers >= 0, or allows more than `MOST_LOSSES` distinct losses.
+def by_loss_on_tree(tree: JunctionTree, factors: Sequence[Factor], n: int, steps: Labels) -> LossTable:
+    """B_k(l) of ``n`` examples on one junction tree.
 
-    steps (n or 1, n_variables, S): loss of each label of each variable in units, whole numbers >= 0; S is the greatest
+    steps (n, n_variables, S): loss of each label of each variable in units, whole numbers >= 0; S is the greatest
     number of labels, and entries beyond a variable's own labels are ignored.
     """
     cards = tree.cards
-    rows = 1 if np.shape(steps)[:1] == (1,) else n
-    counts = np.broadcast_to(_whole(steps, (rows, len(cards), max(cards))), (n, len(cards), max(cards)))
     own = np.zeros(n, dtype=np.intp)
     for v, card in enumerate(cards):
-        own += counts[:, v, :card].max(axis=1)
-    most = _bounded(own)
+        own += steps[:, v, :card].max(axis=1)
+    most = int(own.max())
     size = max(1, TREE_BLOCK // (tree.n_entries * (most + 1)))
     blocks = [np.arange(low, min(n, low + size)) for low in range(0, n, size)]
     scores = np.full((n, most + 1), -np.inf)
@@ -198,8 +178,8 @@ def by_loss_on_tree(tree: JunctionTree, factors: Sequence[Factor], n: int, steps
     room = KEPT_NUMBERS
 
     def count(some: Index) -> _Counted:
-        own = [(scope, table if len(table) == 1 else table[some]) for scope, table in factors]
-        return _count(tree, own, counts[some], most)
+        own = [(scope, take(table, some)) for scope, table in factors]
+        return _count(tree, own, steps[some], most)
 
     for some in blocks:
         counted = count(some)
@@ -211,7 +191,7 @@ def by_loss_on_tree(tree: JunctionTree, factors: Sequence[Factor], n: int, steps
         labels = np.empty((n, len(cards)), dtype=np.int64)
         for some, known in zip(blocks, kept):
             counted = count(some) if known is None else known
-            labels[some] = _read(tree, counts[some], counted, totals[some])
+            labels[some] = _read(tree, steps[some], counted, totals[some])
         return labels
 
     return LossTable(scores, read)
@@ -319,27 +299,3 @@ def _share(before: Matrix, part: Matrix, total: Index) -> Index:
     inside = (rest >= 0) & (rest < len(before))
     value = np.where(inside, before[np.where(inside, rest, 0), np.arange(len(total))] + part, -np.inf)
     return np.asarray(value.argmax(axis=0))
-
-
-# -- validation --------------------------------------------------------------------------------------------------------
-
-
-def _whole(steps: ArrayLike, shape: tuple[int, ...]) -> Labels:
-    given = np.asarray(steps)
-    if given.shape != shape:
-        raise ValueError(f"steps has shape {given.shape}, wanted {shape}: the loss of each label in units")
-    if not np.issubdtype(given.dtype, np.number) or not np.isfinite(given).all() or (given != np.floor(given)).any():
-        raise ValueError("steps holds numbers that are not whole, wanted the loss of each label in units of one size")
-    if given.size and given.min() < 0:
-        raise ValueError(f"steps contains {given.min():g}, wanted whole numbers >= 0")
-    return given.astype(np.int64)
-
-
-def _bounded(greatest: Index) -> int:
-    most = int(greatest.max())
-    if most >= MOST_LOSSES:
-        raise ValueError(
-            f"steps allow {most + 1} distinct losses (number {int(greatest.argmax())}), wanted at most "
-            f"{MOST_LOSSES}: each takes a decoding of its own, so choose a coarser unit"
-        )
-    return most

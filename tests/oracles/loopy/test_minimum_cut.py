@@ -12,7 +12,6 @@ from convexstruct import deadline
 from convexstruct.junction_trees import junction_tree
 from convexstruct.oracles import enumeration
 from convexstruct.oracles.loopy import minimum_cut
-from convexstruct.oracles.loopy.minimum_cut import messages
 from convexstruct.oracles.loopy.pairwise import Pairwise, pairwise
 from convexstruct.oracles.tree import junction_tree as jt
 from convexstruct.tolerances import LOW, ROUNDING
@@ -50,36 +49,23 @@ def grid(rows: int, columns: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int
 
 
 @pytest.mark.parametrize("large", [10**9, 0])
-@given(data=st.data())
+@given(data=st.data(), integers=st.booleans())
 @EXAMPLES
-def test_a_cut_is_the_best_labelling_and_its_flow_proves_it(large: int, data: st.DataObject) -> None:
-    scores = data.draw(associative(integers=False))
+def test_a_cut_is_the_best_labelling_and_its_flow_proves_it(large: int, data: st.DataObject, integers: bool) -> None:
+    """Among ties of whole numbers it is the smallest labelling."""
+    scores = data.draw(associative(integers))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(minimum_cut, "GRADIENT_FROM", large)  # with and without a start by gradient steps
         cut = minimum_cut.minimum_cut(scores, tol=0.0)
-    size = np.abs(scores.node).sum() + np.abs(scores.tables).sum()
+    size = 0.0 if integers else np.abs(scores.node).sum() + np.abs(scores.tables).sum()
     np.testing.assert_array_equal(cut.scores, scores.score(cut.labels))
-    for k, (cards, factors, _) in enumerate(parts_of(scores)):
-        best, _ = enumeration.best(cards, factors)
-        assert cut.scores[k] == pytest.approx(best, rel=ROUNDING, abs=ROUNDING * size)
-        assert cut.upper[k] >= best - NOTHING * size
-        assert cut.upper[k] - best <= NOTHING * size
-    assert (cut.upper >= cut.scores).all()
-
-
-@pytest.mark.parametrize("large", [10**9, 0])
-@given(data=st.data())
-@EXAMPLES
-def test_among_ties_of_whole_numbers_the_smallest_labelling_is_read(large: int, data: st.DataObject) -> None:
-    scores = data.draw(associative(integers=True))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(minimum_cut, "GRADIENT_FROM", large)
-        cut = minimum_cut.minimum_cut(scores)
     for k, (cards, factors, nodes) in enumerate(parts_of(scores)):
         best, labelling = enumeration.best(cards, factors)
-        assert cut.scores[k] == best
-        assert cut.upper[k] == best
-        np.testing.assert_array_equal(cut.labels[nodes], labelling)
+        assert cut.scores[k] == pytest.approx(best, rel=0.0 if integers else ROUNDING, abs=ROUNDING * size)
+        assert abs(cut.upper[k] - best) <= NOTHING * size
+        if integers:
+            np.testing.assert_array_equal(cut.labels[nodes], labelling)
+    assert (cut.upper >= cut.scores).all()
 
 
 @pytest.mark.parametrize(("large", "weight"), [(10**9, 0.4), (10**9, 1.5), (0, 0.4), (0, 1.5)])
@@ -105,24 +91,16 @@ def test_a_grid_too_large_to_write_out_agrees_with_its_junction_tree(
     assert cut.upper[0] - ROUNDING <= quick.upper[0] <= quick.scores[0] + ROUNDING * size
 
 
-def test_the_bound_holds_after_the_coarsest_flow_and_a_cut_in_two_parts_is_two_cuts() -> None:
+def test_the_bound_holds_after_the_coarsest_flow() -> None:
     rng = np.random.default_rng(7)
     edges = grid(6, 6)
-    node, weight = rng.normal(size=(36, 2)), rng.random(len(edges))
-    one = pairwise(node, edges, weight)
-    best = minimum_cut.minimum_cut(one, tol=0.0)
+    scores = pairwise(rng.normal(size=(36, 2)), edges, rng.random(len(edges)))
+    best = minimum_cut.minimum_cut(scores, tol=0.0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(minimum_cut, "BITS", 3)  # capacities of 0 to 7 units
-        coarse = minimum_cut.minimum_cut(one, tol=0.5)  # one round is enough for this
+        coarse = minimum_cut.minimum_cut(scores, tol=0.5)  # one round is enough for this
     assert coarse.scores[0] <= best.scores[0] <= coarse.upper[0]
     assert coarse.upper[0] > coarse.scores[0] + LOW.gap  # what the scaling may have cost is said
-    two = minimum_cut.minimum_cut(
-        pairwise(np.tile(node, (2, 1)) * np.repeat([1.0, 1e4], 36)[:, None], np.concatenate((edges, edges + 36)),
-                 np.concatenate((weight, 1e4 * weight)), np.repeat([0, 1], 36)), tol=0.0
-    )  # fmt: skip
-    np.testing.assert_allclose(two.scores, best.scores * [1.0, 1e4], rtol=ROUNDING)
-    np.testing.assert_allclose(two.upper, two.scores, rtol=ROUNDING)
-    np.testing.assert_array_equal(two.labels, np.tile(best.labels, 2))
 
 
 @pytest.mark.parametrize("large", [10**9, 0])
@@ -132,22 +110,6 @@ def test_scores_whose_sums_overflow_end_the_search(large: int, monkeypatch: pyte
     with np.errstate(all="ignore"):
         cut = minimum_cut.minimum_cut(pairwise(node, [[0, 1], [1, 2], [2, 3]], np.full(3, 1e308)))
     assert not cut.upper[0] < 6.8e308  # no bound below the greatest score, which is infinite in double precision
-
-
-@given(associative(integers=False))
-@EXAMPLES
-def test_any_flow_within_the_capacities_gives_a_bound(scores: Pairwise) -> None:
-    flow = np.random.default_rng(0).normal(size=scores.n_edges)
-    upper = scores.upper(messages(scores, flow))
-    for k, (cards, factors, _) in enumerate(parts_of(scores)):
-        assert upper[k] >= enumeration.best(cards, factors)[0] - ROUNDING * np.abs(scores.tables).sum()
-
-
-def test_without_edges_each_node_takes_its_better_label_and_of_equal_ones_the_first() -> None:
-    cut = minimum_cut.minimum_cut(pairwise([[0.0, 1.0], [2.0, 0.0], [1.0, 1.0]], [], []))
-    np.testing.assert_array_equal(cut.labels, [1, 0, 0])
-    np.testing.assert_array_equal(cut.scores, [4.0])
-    np.testing.assert_array_equal(cut.upper, [4.0])
 
 
 def test_capacities_at_the_limit_of_32_bits_do_not_overflow() -> None:
@@ -171,9 +133,6 @@ def test_an_edge_that_is_not_associative_is_named() -> None:
         minimum_cut.minimum_cut(pairwise(np.zeros((1, 3)), [], []))
 
 
-@pytest.mark.parametrize("first_by_gradient", [False, True])
-def test_a_cut_obeys_the_deadline(first_by_gradient: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(minimum_cut, "GRADIENT_FROM", 0 if first_by_gradient else 10**9)
-    scores = pairwise(np.zeros((2, 2)), np.array([[0, 1]]), np.eye(2))
+def test_a_cut_obeys_the_deadline() -> None:
     with deadline.within(0.0), pytest.raises(deadline.DeadlinePassed):
-        minimum_cut.minimum_cut(scores)
+        minimum_cut.minimum_cut(pairwise(np.zeros((2, 2)), np.array([[0, 1]]), np.eye(2)))

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convexstruct.graphs import chains
-from convexstruct.oracles.polytope import clique_tables
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Places, chain_tables, graph_tables
 from convexstruct.oracles.polytope.feasible_tables import feasible_tables
 from convexstruct.tolerances import ROUNDING
@@ -52,48 +51,15 @@ def test_the_few_agreements_imply_those_of_every_pair_of_cliques(name: str) -> N
         assert np.linalg.matrix_rank(np.array(rows)) == np.linalg.matrix_rank(ours)
 
 
-def test_chains_have_nodes_and_edges_or_edges_alone() -> None:
-    both = chain_tables(chains([3, 1, 2]), 4)
-    assert both.shapes == ((6, 4), (3, 4, 4))
-    assert [list(each.left.rows) for each in both.agreements] == [[0, 1, 2], [0, 1, 2]]
-    assert [list(each.right.rows) for each in both.agreements] == [[0, 1, 4], [1, 2, 5]]
-    alone = chain_tables(chains([3, 1, 2]), 4, nodes=False)
-    assert alone.shapes == ((1, 4), (3, 4, 4))
-    assert [list(c) for c in alone.component] == [[1], [0, 0, 2]]
-    (between,) = alone.agreements
-    assert (list(between.left.rows), list(between.right.rows)) == ([0], [1])
-
-
-def test_a_chain_is_the_graph_of_its_nodes_and_edges() -> None:
-    chain = chain_tables(chains([3, 3]), 2)
-    structure, _ = graph_tables([(0,), (1,), (2,), (0, 1), (1, 2)], [2, 2, 2], 2)
-    assert structure.shapes == chain.shapes
+@pytest.mark.parametrize("nodes", [True, False])
+def test_a_chain_is_the_graph_of_its_nodes_and_edges_or_of_its_edges_alone(nodes: bool) -> None:
+    chain = chain_tables(chains([3, 3]), 2, nodes)
+    singles = [(0,), (1,), (2,)] if nodes else []
+    structure, _ = graph_tables([*singles, (0, 1), (1, 2)], [2, 2, 2], 2)
+    assert [shape for shape in chain.shapes if shape[0]] == list(structure.shapes)
     for one, other in ((chain, structure), (structure, chain)):
         together = np.vstack((matrix(one), matrix(other)))
         assert np.linalg.matrix_rank(together) == np.linalg.matrix_rank(matrix(one))
-
-
-def test_a_part_of_a_batch_is_the_batch_of_that_part() -> None:
-    lengths = [3, 1, 4, 2, 2]
-    whole = chain_tables(chains(lengths), 3)
-    part, rows, pairs, _ = whole.part(1, 4)
-    expected = chain_tables(chains(lengths[1:4]), 3)
-    assert part.shapes == expected.shapes
-    tables = noise(whole, 3)
-    found = part.disagreement([table[r] for table, r in zip(tables, rows)])
-    for one, other, pair in zip(found, whole.disagreement(tables), pairs):
-        assert np.array_equal(one, other[pair])
-    for mine, theirs in zip(part.agreements, expected.agreements):
-        assert np.array_equal(mine.left.rows, theirs.left.rows)
-        assert np.array_equal(mine.right.rows, theirs.right.rows)
-
-
-def test_blocks_cover_every_component_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clique_tables, "BLOCK", 1 << 14)
-    structure = chain_tables(chains([30] * 50 + [1] * 7), 10)
-    assert len(structure.blocks) > 1
-    assert sum(block.structure.n_components for block in structure.blocks) == 57
-    assert sum(block.structure.n_entries for block in structure.blocks) == structure.n_entries
 
 
 @pytest.mark.parametrize("name", GRAPHS)
