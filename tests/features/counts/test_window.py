@@ -12,8 +12,5 @@ def test_a_window_holds_the_neighbours_and_a_symbol_of_its_own_beyond_the_ends()
     seen = window([np.array([3, 1, 2]), np.array([0])], 4, 1)
     assert [view.tolist() for view in seen] == [[[4, 3, 1], [3, 1, 2], [1, 2, 4]], [[4, 0, 4]]]
     assert window([np.array([3, 1])], 4, 0)[0].tolist() == [[3], [1]]
-
-
-def test_a_negative_radius_is_refused() -> None:
     with pytest.raises(ValueError, match="radius is -1"):
         window([np.array([0])], 4, -1)

@@ -32,25 +32,18 @@ def check(costs: Any, example: Any, found: LossSteps) -> None:
             assert abs(value - exact) <= Fraction(found.deviation) * exact
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
-@given(
-    st.lists(
-        st.lists(
-            st.one_of(
-                st.just(0.0),
-                st.integers(0, 5).map(float),
-                st.integers(1, 12).map(lambda k: k / 10),
-                st.integers(1, 5).map(lambda k: 1.0 / k),
-                st.floats(1e-300, 1e300),
-                st.sampled_from([1e-300, 5e-324, 0.5, 1e6, 5e-4, 1e9, 1e300]),
-            ),
-            min_size=3,
-            max_size=3,
-        ),
-        min_size=1,
-        max_size=3,
-    )
+#: Multiples of a unit, costs of any size, the smallest and the largest numbers.
+COSTS = st.one_of(
+    st.integers(0, 5).map(float),
+    st.integers(1, 12).map(lambda k: k / 10),
+    st.integers(1, 5).map(lambda k: 1.0 / k),
+    st.floats(1e-300, 1e300),
+    st.sampled_from([1e-300, 5e-324, 0.5, 1e6, 5e-4, 1e9, 1e300]),
 )
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.lists(st.lists(COSTS, min_size=3, max_size=3), min_size=1, max_size=3))
 def test_a_value_is_the_exact_sum_of_the_costs_to_a_few_units(costs: list[list[float]]) -> None:
     found = numbered(costs, [0] * len(costs))
     assert found.deviation <= 30 * UNIT

@@ -15,7 +15,7 @@ from convexstruct.features.graphs.factors import tabular_factors
 from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
 from convexstruct.oracles.enumeration import labellings
 from convexstruct.tolerances import ROUNDING
-from tests.features.graphs.labelled_graphs import by_definition, labelled, labelled_graphs
+from tests.features.graphs.labelled_graphs import by_definition, labelled_graphs
 
 EXAMPLES = settings(max_examples=60, deadline=None, derandomize=True)
 SEEDS = st.integers(0, 2**32 - 1)
@@ -42,30 +42,18 @@ def test_the_score_of_every_labelling_is_that_of_the_definition(features: Pairwi
 
 @given(labelled_graphs(), SEEDS)
 @EXAMPLES
-def test_joint_features_score_as_the_definition_says(features: PairwiseFeatures, seed: int) -> None:
+def test_joint_features_and_the_adjoint_score_as_the_definition_says(features: PairwiseFeatures, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    w, share = rng.normal(size=features.dimension), rng.uniform(size=features.n_examples)
-    y = some_labels(features, rng)
-    parts = np.split(y, features.node_start[1:-1])
-    wanted = [by_definition(features, w, i, part) for i, part in enumerate(parts)]
+    w, size = rng.normal(size=features.dimension), features.n_labels
+    share, y = rng.uniform(size=features.n_examples), some_labels(features, rng)
+    wanted = [by_definition(features, w, i, part) for i, part in enumerate(features.split_labels(y))]
     np.testing.assert_allclose(features.joint_each(y) @ w, wanted, rtol=ROUNDING, atol=ROUNDING)
     assert features.joint(y) @ w == pytest.approx(sum(wanted), rel=ROUNDING, abs=ROUNDING)
     assert features.joint(y, share) @ w == pytest.approx(float(share @ wanted), rel=ROUNDING, abs=ROUNDING)
-
-
-@given(labelled_graphs(), SEEDS)
-@EXAMPLES
-def test_the_adjoint_is_the_transpose_of_the_scores(features: PairwiseFeatures, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    w, size = rng.normal(size=features.dimension), features.n_labels
-    node = rng.normal(size=(features.n_nodes, size))
-    edge = rng.normal(size=(features.n_edges, size, size))
-    scores = features.edge_scores(w)
-    wanted = float((node * features.node_scores(w)).sum() + (edge * scores).sum())
-    assert features.adjoint(node, edge) @ w == pytest.approx(wanted, rel=ROUNDING, abs=ROUNDING)
-    if features.shared:  # summed over the edges first
-        summed = features.adjoint(node, edge.sum(axis=0))
-        np.testing.assert_allclose(summed, features.adjoint(node, edge), rtol=ROUNDING, atol=ROUNDING)
+    node, edge = rng.normal(size=(features.n_nodes, size)), rng.normal(size=(features.n_edges, size, size))
+    product = float((node * features.node_scores(w)).sum() + (edge * features.edge_scores(w)).sum())
+    for each in (edge, edge.sum(axis=0)) if features.shared else (edge,):  # where shared, also summed over the edges
+        assert features.adjoint(node, each) @ w == pytest.approx(product, rel=ROUNDING, abs=ROUNDING)
 
 
 @given(labelled_graphs(), SEEDS)
@@ -74,12 +62,12 @@ def test_some_examples_in_any_order_and_number_keep_their_features(features: Pai
     rng = np.random.default_rng(seed)
     wanted = rng.integers(features.n_examples, size=int(rng.integers(1, 6)))
     y = some_labels(features, rng)
-    parts = np.split(y, features.node_start[1:-1])
+    parts = features.split_labels(y)
     part = features.some(wanted)
     here = np.concatenate([parts[i] for i in wanted])
     np.testing.assert_array_equal(part.lengths, features.lengths[wanted])
     np.testing.assert_array_equal(
-        part.truth, np.concatenate([np.split(features.truth, features.node_start[1:-1])[i] for i in wanted])
+        part.truth, np.concatenate([features.split_labels(features.truth)[i] for i in wanted])
     )
     rows = features.joint_each(y)[wanted].toarray()
     same = np.zeros((len(wanted), features.dimension))
@@ -87,18 +75,6 @@ def test_some_examples_in_any_order_and_number_keep_their_features(features: Pai
     np.testing.assert_allclose(same, rows, rtol=ROUNDING, atol=ROUNDING)
     several = features.joint_each(here, wanted.astype(np.intp)).toarray()
     np.testing.assert_allclose(several, rows, rtol=ROUNDING, atol=ROUNDING)
-
-
-@given(labelled_graphs(("path", "forest", "graph", "chain")))
-@EXAMPLES
-def test_a_graph_read_is_the_graph_given_back(features: PairwiseFeatures) -> None:
-    total = 0
-    for i in range(features.n_examples):
-        graph = features.graph(i)
-        assert list(graph.nodes) == list(range(int(features.lengths[i])))
-        total += graph.number_of_edges()
-    assert total == features.n_edges
-    assert (features.edge_example == features.example[features.edges[:, 1]]).all()
 
 
 def test_sparse_and_dense_features_are_one_map() -> None:
@@ -122,20 +98,6 @@ def test_a_chain_is_the_same_by_name_by_arrays_and_by_graphs() -> None:
         np.testing.assert_array_equal(read.edges, [[0, 1], [1, 2]])
     for edges in ([[[1, 2], [0, 1]], []], [[[1, 0], [1, 2]], []], "none"):  # out of order, turned round, missing
         assert not read_pairwise(x, labels, edges=edges).is_chain
-
-
-def test_sizes_and_signs() -> None:
-    rng = np.random.default_rng(0)
-    shared = labelled(rng, "chain", most=4)
-    assert (shared.n_edge_features, shared.edge_shape) == (1, (1, 3, 3))
-    assert not shared.nonnegative.any()
-    signed = labelled(rng, "path", n_edge_features=2, associative=True)
-    assert signed.edge_shape == (2, 3)
-    assert signed.nonnegative.sum() == 6
-    assert signed.nonnegative[-6:].all()
-    assert (labelled(rng, "none").n_edge_features, labelled(rng, "none").dimension) == (0, 6)
-    alone = labelled(rng, "chain", most=1)
-    assert (alone.n_edges, alone.dimension) == (0, 6)
 
 
 NAMED = [["a", "b", "c"], [("left", 0), ("right", 1), ("left", 1)], ["a", ("b", 2), 3]]
