@@ -2,58 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from convexstruct.arrays import Vector
-from convexstruct.datasets.generated.networks import random_network
-from convexstruct.features.counts.hmm import HMMCounts
-from convexstruct.features.counts.network import NetworkCounts
+from convexstruct.features.counts.counts import Counts
 from convexstruct.marginals.decomposition import columns, mixture
 from convexstruct.marginals.enumeration import enumerate_counts
 from convexstruct.marginals.polytope import local_polytope
 from convexstruct.tolerances import DUAL_ROUNDING, HIGH, ROUNDING
-
-Features = HMMCounts | NetworkCounts
-
-
-def chains(seed: int, masked: bool) -> HMMCounts:
-    rng = np.random.default_rng(seed)
-    lengths = (1, 4, 2, 3, 1)
-    hidden = None
-    if masked:
-        hidden = [rng.random(n) < 0.6 for n in lengths]
-        for mask in hidden:
-            mask[rng.integers(len(mask))] = True
-    return HMMCounts.read(
-        [rng.integers(3, size=n) for n in lengths],
-        [rng.integers(3, size=n) for n in lengths],
-        3, 3, "ring", hidden, rng.uniform(0.5, 2.0, size=5),
-    )  # fmt: skip
+from tests.features.counts.labellings import random_labels
+from tests.features.counts.test_counts import every_map
 
 
-def network(seed: int, masked: bool) -> NetworkCounts:
-    sampled = random_network(7, 4, seed=seed)
-    rng = np.random.default_rng(seed)
-    hidden = [sorted(rng.choice(7, size=rng.integers(1, 6), replace=False).tolist()) for _ in range(4)]
-    return NetworkCounts.read(sampled.graph, sampled.assignments, hidden if masked else [0, 2, 3, 5, 6])
-
-
-KINDS = {
-    f"{kind.__name__}, {'some' if masked else 'all'} hidden, seed {seed}": (kind, seed, masked)
-    for kind in (chains, network)
-    for masked in (False, True)
-    for seed in range(3)
-}
-
-
-def features_of(name: str) -> Features:
-    kind, seed, masked = KINDS[name]
-    return kind(seed, masked)
-
-
-def marginals(features: Features, labels: NDArray[np.int64], share: Vector) -> Vector:
+def marginals(features: Counts, labels: NDArray[np.int64], share: Vector) -> Vector:
     """z of the mixture, by the definition of each column."""
     of = columns(features)
     z = np.zeros(len(of.example))
@@ -62,23 +27,25 @@ def marginals(features: Features, labels: NDArray[np.int64], share: Vector) -> V
     return z
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_what_a_column_stands_for_agrees_with_the_polytope(name: str) -> None:
+@every_map
+@pytest.mark.parametrize("seed", range(2))
+def test_what_a_column_stands_for_agrees_with_the_polytope(make: Callable[[int], Counts], seed: int) -> None:
     """z of a single labelling satisfies the equalities and gives its counts and loss."""
-    features = features_of(name)
-    polytope = local_polytope(features)
-    rng = np.random.default_rng(1)
-    for _ in range(5):
-        labels = np.where(features.examples.free, rng.integers(features.examples.cards), features.examples.truth)
+    features = make(seed)
+    polytope, of = local_polytope(features), columns(features)
+    np.testing.assert_array_equal(polytope.example, of.example)
+    for k in range(5):
+        labels = random_labels(features.examples, np.random.default_rng(k))
         z = marginals(features, labels[None, :], np.ones((1, len(features.examples))))
         np.testing.assert_allclose(polytope.equality @ z, polytope.rhs, atol=ROUNDING)
         np.testing.assert_allclose(polytope.counts @ z, features.counts(labels), atol=ROUNDING)
         assert polytope.loss @ z == pytest.approx(features.examples.weights @ features.loss(labels), abs=ROUNDING)
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_a_mixture_is_taken_apart_into_one_with_the_same_marginals(name: str) -> None:
-    features = features_of(name)
+@every_map
+@pytest.mark.parametrize("seed", range(2))
+def test_a_mixture_is_taken_apart_into_one_with_the_same_marginals(make: Callable[[int], Counts], seed: int) -> None:
+    features = make(seed)
     rng = np.random.default_rng(2)
     rows = enumerate_counts(features)
     beta = rng.exponential(size=rows.n_rows) * (rng.random(rows.n_rows) < 0.5)
@@ -101,9 +68,9 @@ def test_a_mixture_is_taken_apart_into_one_with_the_same_marginals(name: str) ->
     np.testing.assert_allclose(counts, expected, atol=100 * DUAL_ROUNDING)
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_rounding_in_the_marginals_is_left_out_not_made_up(name: str) -> None:
-    features = features_of(name)
+@every_map
+def test_rounding_in_the_marginals_is_left_out_not_made_up(make: Callable[[int], Counts]) -> None:
+    features = make(0)
     rng = np.random.default_rng(3)
     truth = marginals(features, features.examples.truth[None, :], np.ones((1, len(features.examples))))
     noisy = truth + 0.1 * HIGH.feasibility * rng.normal(size=len(truth))

@@ -59,16 +59,6 @@ def test_their_agreements_are_those_of_the_polytope() -> None:
     assert np.setdiff1d(np.round(found, 9), np.round(wanted, 9)).size == 0
 
 
-def test_each_table_is_in_the_component_of_its_example() -> None:
-    tables = batch()
-    assert tables.polytope is not None
-    found = np.concatenate([
-        np.repeat(of, np.prod(cards)) for of, cards in zip(tables.structure.component, tables.structure.cards)
-    ])  # fmt: skip
-    assert np.array_equal(found, tables.polytope.columns.example[tables.order])
-    assert all((np.diff(each.component) >= 0).all() for each in tables.structure.agreements)
-
-
 def test_the_tables_of_a_labelling_agree_and_have_its_features() -> None:
     rng = np.random.default_rng(4)
     rows, labels = [rng.normal(size=(n, 2)) for n in (3, 2)], [rng.integers(0, 3, n) for n in (3, 2)]
