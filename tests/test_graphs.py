@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 import networkx as nx
 import numpy as np
 import pytest
@@ -10,7 +8,6 @@ from hypothesis import strategies as st
 
 from convexstruct.graphs import (
     TableLayout,
-    as_sequences,
     chain_graph,
     chains,
     grid_graph,
@@ -22,44 +19,26 @@ from convexstruct.graphs import (
 )
 from convexstruct.tolerances import ROUNDING
 
-LAYOUT = TableLayout(("a", "b", "c"), ((3,), (2, 3, 4), (4, 1)))
 
-
-def test_tables_stand_one_after_the_other_in_c_order() -> None:
-    theta = np.arange(LAYOUT.dimension, dtype=float)
-    assert LAYOUT.dimension == 3 + 24 + 4
-    tables = LAYOUT.tables(theta)
-    np.testing.assert_array_equal(tables["a"], [0, 1, 2])
-    assert tables["b"][1, 2, 3] == 3 + 23
-    assert tables["c"].shape == (4, 1)
-    tables["b"][0, 0, 0] = -1.0
-    assert theta[3] == -1.0  # a view
-
-
-def test_every_row_of_the_last_axis_is_a_block() -> None:
-    np.testing.assert_array_equal(LAYOUT.block_sizes, [3, *[4] * 6, *[1] * 4])
-    np.testing.assert_array_equal(LAYOUT.block_start, [0, 3, 7, 11, 15, 19, 23, 27, 28, 29, 30])
-    np.testing.assert_array_equal(LAYOUT.block_of, np.repeat(np.arange(11), LAYOUT.block_sizes))
-    values = np.random.default_rng(0).normal(size=LAYOUT.dimension)
-    naive = [values[LAYOUT.block_of == i] for i in range(11)]
-    np.testing.assert_allclose(LAYOUT.block_sum(values), [part.sum() for part in naive], rtol=ROUNDING)
+def test_tables_stand_one_after_the_other_and_every_row_of_the_last_axis_is_a_block() -> None:
+    layout = TableLayout(("a", "b", "c"), ((3,), (2, 3, 4), (4, 1)))
+    theta = np.random.default_rng(0).normal(size=layout.dimension)
+    assert layout.tables(theta)["b"][1, 2, 3] == theta[3 + 23]
+    assert np.shares_memory(layout.tables(theta)["b"], theta)
+    np.testing.assert_array_equal(layout.block_sizes, [3, *[4] * 6, *[1] * 4])
+    np.testing.assert_array_equal(layout.block_of, np.repeat(np.arange(11), layout.block_sizes))
+    naive = [theta[layout.block_of == i] for i in range(11)]
+    np.testing.assert_allclose(layout.block_sum(theta), [part.sum() for part in naive], rtol=ROUNDING)
     expected = [np.log(np.exp(part).sum()) for part in naive]
-    np.testing.assert_allclose(LAYOUT.block_logsumexp(values), expected, rtol=ROUNDING, atol=ROUNDING)
+    np.testing.assert_allclose(layout.block_logsumexp(theta), expected, rtol=ROUNDING, atol=ROUNDING)
+    names = ["a", *(f"b[{i}, {j}]" for i in range(2) for j in range(3)), *(f"c[{i}]" for i in range(4))]
+    assert [layout.block_name(i) for i in range(11)] == names
 
 
 def test_logsumexp_of_a_block_survives_huge_scores_and_missing_ones() -> None:
     layout = TableLayout(("a",), ((3, 2),))
     theta = np.array([1e5, 1e5, -np.inf, -np.inf, -np.inf, -7.0])
     np.testing.assert_allclose(layout.block_logsumexp(theta), [1e5 + np.log(2), -np.inf, -7.0], rtol=ROUNDING)
-
-
-def test_a_block_is_called_by_its_table_and_the_parents_values() -> None:
-    assert LAYOUT.block_name(0) == "a"
-    assert LAYOUT.block_name(1) == "b[0, 0]"
-    assert LAYOUT.block_name(6) == "b[1, 2]"
-    assert LAYOUT.block_name(10) == "c[3]"
-    with pytest.raises(IndexError):
-        LAYOUT.block_name(11)
 
 
 def test_a_network_is_read_in_the_order_of_the_graph() -> None:
@@ -126,19 +105,10 @@ def test_packed_rows_hold_each_position_once_step_by_step(lengths: list[int]) ->
 
 
 def test_no_chain_and_an_empty_chain_are_refused() -> None:
-    with pytest.raises(
-        ValueError, match=r"lengths is empty, of shape \(0,\), wanted \(chains,\): at least one of each"
-    ):
+    with pytest.raises(ValueError, match="lengths is empty"):
         chains([])
     with pytest.raises(ValueError, match=r"lengths\[1\] is 0, wanted a whole number of at least 1"):
         chains([2, 0])
-
-
-def test_sequences_are_read_end_to_end() -> None:
-    values, lengths = as_sequences("x", [[0, 1], np.array([2.0])], 3)
-    np.testing.assert_array_equal(values, [0, 1, 2])
-    np.testing.assert_array_equal(lengths, [2, 1])
-    assert values.dtype == np.int64
 
 
 @pytest.mark.parametrize("neighbours", [4, 8])
@@ -159,14 +129,8 @@ def test_an_image_joins_each_pixel_with_its_neighbours(neighbours: int) -> None:
     assert list(image_graph(np.ones((1, 1, 2))).edges) == []
 
 
-@pytest.mark.parametrize(
-    ("image", "neighbours", "text"),
-    [
-        (np.ones(3), 4, r"features has shape \(3,\)"),
-        (np.ones((2, 2)), 6, "neighbours is 6, wanted 4 or 8"),
-        (np.full((2, 2), np.nan), 4, "features contains NaN"),
-    ],
-)
-def test_what_is_no_image_is_refused(image: Any, neighbours: int, text: str) -> None:
-    with pytest.raises(ValueError, match=text):
-        image_graph(image, neighbours)
+def test_what_is_no_image_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"features has shape \(3,\)"):
+        image_graph(np.ones(3))
+    with pytest.raises(ValueError, match="neighbours is 6, wanted 4 or 8"):
+        image_graph(np.ones((2, 2)), 6)

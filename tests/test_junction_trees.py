@@ -1,18 +1,17 @@
 from __future__ import annotations
 
-from typing import Any
-
 import networkx as nx
 import numpy as np
 import pytest
 
-from convexstruct import junction_trees
 from convexstruct.graphs import grid_graph
 from convexstruct.junction_trees import JunctionTree, junction_tree
 
 
 def random_graphs() -> list[nx.Graph]:
-    return [nx.gnp_random_graph(n, p, seed=n) for n in range(1, 12) for p in (0.0, 0.2, 0.4, 1.0)]
+    """The first has three triangles on the edge (0, 1), and one more behind one of them: equal separators."""
+    first = nx.Graph([(0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (0, 4), (1, 4), (2, 4), (2, 5), (4, 5)])
+    return [first, *(nx.gnp_random_graph(n, p, seed=n) for n in range(1, 12) for p in (0.0, 0.2, 0.4, 1.0))]
 
 
 def assert_junction_tree(graph: nx.Graph, tree: JunctionTree) -> None:
@@ -35,38 +34,25 @@ def test_random_graphs_get_trees_with_the_running_intersection_property() -> Non
         assert_junction_tree(graph, junction_tree(graph, [2] * len(graph)))
 
 
-def test_equal_separators_do_not_close_a_cycle() -> None:
-    # three triangles on the edge (0, 1), and one more behind one of them
-    graph = nx.Graph([(0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (0, 4), (1, 4), (2, 4), (2, 5), (4, 5)])
-    assert_junction_tree(graph, junction_tree(graph, [2] * 6))
-
-
 def test_a_tree_has_width_one_and_a_grid_that_of_its_short_side() -> None:
     assert junction_tree(nx.balanced_tree(2, 3), [2] * 15).width == 1
     assert junction_tree(nx.empty_graph(3), [2] * 3).width == 0
     grid = nx.convert_node_labels_to_integers(grid_graph(3, 6, 2).to_undirected())
     assert 3 <= junction_tree(grid, [2] * 18).width <= 4
+    path = junction_tree(nx.path_graph(3), [2, 3, 5])
+    assert path.shapes == ((1, 15), (3, 2))
+    assert path.n_entries == 21
 
 
-def test_a_tree_too_wide_is_refused_with_its_width() -> None:
+def test_a_tree_too_wide_is_refused_with_its_width_and_a_scope_in_no_clique_too() -> None:
     graph = nx.complete_graph(5)
     assert junction_tree(graph, [3] * 5, limit=243).n_entries == 243
     with pytest.raises(
         ValueError, match=r"clique of 5 variables \(tree width 4 or more\) and 243 joint labels, wanted at most 242"
     ):
         junction_tree(graph, [3] * 5, limit=242)
-
-
-def test_a_scope_in_no_clique_is_refused() -> None:
     with pytest.raises(ValueError, match="lies in no clique"):
         junction_tree(nx.path_graph(3), [2] * 3).clique_of((0, 2))
-
-
-def test_sizes_are_products_of_cards() -> None:
-    tree = junction_tree(nx.path_graph(3), [2, 3, 5])
-    assert tree.shapes == ((1, 15), (3, 2))
-    assert tree.n_entries == 21
-    assert np.prod(tree.cards) == tree.size(range(3)) == 30
 
 
 def test_the_triangulation_is_that_of_networkx() -> None:
@@ -78,18 +64,3 @@ def test_the_triangulation_is_that_of_networkx() -> None:
         wanted = {tuple(sorted(clique, reverse=True)) for clique in nx.chordal_graph_cliques(chordal)}
         found = junction_tree(mixed, [2] * len(graph)).cliques
         assert {tuple(sorted(clique, reverse=True)) for clique in found} == wanted
-
-
-def test_a_wide_graph_is_refused_at_the_first_clique_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    steps: list[int] = []
-    reached = junction_trees._reached
-
-    def counted(*given: Any) -> Any:
-        steps.append(1)
-        return reached(*given)
-
-    monkeypatch.setattr(junction_trees, "_reached", counted)
-    grid = nx.convert_node_labels_to_integers(nx.grid_2d_graph(12, 12))
-    with pytest.raises(ValueError, match=r"tree width 5 or more\) and 64 joint labels, wanted at most 60"):
-        junction_tree(grid, [2] * 144, limit=60)
-    assert len(steps) < 72

@@ -40,47 +40,30 @@ def oracles(features: PairwiseFeatures) -> list[Inference]:
     return [make(features) for make in makers]
 
 
-def parts(features: PairwiseFeatures, labels: np.ndarray) -> list[np.ndarray]:
-    return np.split(labels, features.node_start[1:-1])
-
-
 @given(labelled_graphs(), SEEDS, st.booleans())
 @EXAMPLES
-def test_the_best_labelling_is_that_of_all_of_them_ties_included(
+def test_the_best_labelling_and_the_best_of_the_others_are_those_of_all(
     features: PairwiseFeatures, seed: int, whole: bool
 ) -> None:
     node, edge = drawn_scores(features, np.random.default_rng(seed), whole)
     for oracle in oracles(features):
         assert oracle.exact
         assert not oracle.relaxed
-        found = oracle.best(node, edge)
-        for i, y in enumerate(parts(features, found.labels)):
+        best, (first, second) = oracle.best(node, edge), oracle.two_best(node, edge)
+        np.testing.assert_array_equal(best.upper, best.scores)
+        labels = zip(*(features.split_labels(found.labels) for found in (best, first, second)))
+        for i, (alone, one, other) in enumerate(labels):
             truth = truth_of(features, node, edge, i)
-            value, _ = enumeration.best(*truth)
-            assert found.scores[i] == pytest.approx(value, rel=ROUNDING, abs=ROUNDING)
-            assert found.upper[i] == found.scores[i]
-            assert score(y, *truth) == pytest.approx(value, rel=ROUNDING, abs=ROUNDING)
-
-
-@given(labelled_graphs(), SEEDS, st.booleans())
-@EXAMPLES
-def test_the_second_best_is_the_best_of_the_others(features: PairwiseFeatures, seed: int, whole: bool) -> None:
-    node, edge = drawn_scores(features, np.random.default_rng(seed), whole)
-    for oracle in oracles(features):
-        first, second = oracle.two_best(node, edge)
-        for i in range(features.n_examples):
-            truth = truth_of(features, node, edge, i)
-            all_of_them = enumeration.scores(*truth)
-            assert first.scores[i] == pytest.approx(all_of_them.max(), rel=ROUNDING, abs=ROUNDING)
-            one, other = parts(features, first.labels)[i], parts(features, second.labels)[i]
-            if len(all_of_them) == 1:  # one label: there is no other
+            every = np.sort(enumeration.scores(*truth))
+            for found, y in ((best, alone), (first, one)):
+                assert found.scores[i] == pytest.approx(every[-1], rel=ROUNDING, abs=ROUNDING)
+                assert score(y, *truth) == pytest.approx(every[-1], rel=ROUNDING, abs=ROUNDING)
+            if len(every) == 1:  # one label: there is no other
                 assert second.scores[i] == -np.inf
                 continue
             assert (one != other).any()
-            assert second.scores[i] == pytest.approx(np.sort(all_of_them)[-2], rel=ROUNDING, abs=ROUNDING)
-            labels = enumeration.labellings(truth[0])
-            at = int(np.flatnonzero((labels == other).all(axis=1))[0])
-            assert all_of_them[at] == pytest.approx(second.scores[i], rel=ROUNDING, abs=ROUNDING)
+            for value in (second.scores[i], score(other, *truth)):
+                assert value == pytest.approx(every[-2], rel=ROUNDING, abs=ROUNDING)
 
 
 @given(labelled_graphs(), SEEDS)
@@ -128,13 +111,10 @@ def test_the_best_labelling_of_each_loss_is_that_of_all_with_it(
                 assert value == pytest.approx(best, rel=ROUNDING, abs=ROUNDING) if np.isfinite(best) else value == best
             totals[i] = rng.choice(np.flatnonzero(np.isfinite(table.scores[i])))
         read = table.labels(totals)
-        for i, y in enumerate(parts(features, read)):
+        for i, y in enumerate(features.split_labels(read)):
             truth, first = truth_of(features, node, edge, i), int(features.node_start[i])
             assert steps[first + np.arange(len(y)), y].sum() == totals[i]
-            at = int(np.flatnonzero((enumeration.labellings(truth[0]) == y).all(axis=1))[0])
-            assert enumeration.scores(*truth)[at] == pytest.approx(
-                table.scores[i, totals[i]], rel=ROUNDING, abs=ROUNDING
-            )
+            assert score(y, *truth) == pytest.approx(table.scores[i, totals[i]], rel=ROUNDING, abs=ROUNDING)
 
 
 @pytest.mark.parametrize("kind", ["chain", "forest", "graph"])
@@ -174,13 +154,3 @@ def test_a_graph_too_wide_is_refused_by_its_width_and_sent_to_the_relaxation() -
     ) as refused:
         exact_inference(features)
     assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize("length", [1, 2, 200])
-def test_long_chains_are_as_easy_as_short_ones(length: int) -> None:
-    """All scores are equal: ln Z = n ln S for the S^n labellings, and all zeros is the first."""
-    features = read_pairwise(np.ones((length + 2, 1)), [np.zeros(length, dtype=int), [0, 1]], 3)
-    node, edge = np.zeros((length + 2, 3)), np.zeros((3, 3))
-    for oracle in oracles(features):
-        assert oracle.sums(node, edge).log_partition == pytest.approx(np.array([length, 2]) * np.log(3.0))
-        assert not oracle.best(node, edge).labels.any()

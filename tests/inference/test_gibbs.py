@@ -47,25 +47,15 @@ def test_two_sweeps_have_the_exact_distribution(seed: int) -> None:
     assert seen[~likely].sum() <= wanted[~likely].sum() + 6 * np.sqrt(wanted[~likely].sum()) + 6
 
 
-def test_a_grid_has_two_colours_and_chains_are_cut_into_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_grid_has_two_colours() -> None:
     grid = nx.convert_node_labels_to_integers(nx.grid_2d_graph(6, 6))
-    factors = tabular_factors(grid, 3, tied=True)
-    sampler = Gibbs(factors)
+    sampler = Gibbs(tabular_factors(grid, 3, tied=True))
     assert sorted(len(each.variables) for each in sampler.colours) == [18, 18]
-    flat = factors.design @ np.random.default_rng(0).normal(size=factors.dimension)
-    start = np.zeros((10, 36), dtype=np.int64)
-    monkeypatch.setattr("convexstruct.inference.gibbs.BLOCK", 1)
-    after = sampler.sweeps(flat, start, 3, np.random.default_rng(1))
-    assert after.shape == (10, 36)
-    assert len(np.unique(after, axis=0)) == 10
-    assert not start.any()
 
 
 def test_variables_of_one_label_and_without_factors() -> None:
-    factors = read_factors([1, 2, 3], [[0, 1]])
-    after = Gibbs(factors).sweeps(
-        np.array([0.0, 800.0]), np.zeros((500, 3), dtype=np.int64), 1, np.random.default_rng(0)
-    )
-    assert (after[:, 0] == 0).all()
-    assert (after[:, 1] == 1).all()
+    start = np.zeros((500, 3), dtype=np.int64)
+    after = Gibbs(read_factors([1, 2, 3], [[0, 1]])).sweeps(np.array([0.0, 800.0]), start, 1, np.random.default_rng(0))
+    assert not start.any()
+    assert (after[:, :2] == [0, 1]).all()
     assert set(after[:, 2].tolist()) == {0, 1, 2}

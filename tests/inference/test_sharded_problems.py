@@ -40,7 +40,7 @@ ROUGHLY = 1e-8
 ALLOWANCES = 0.1
 #: The same of the bounds of a whole run, whose later rounds start from such sums.
 RUNS = 1e-9
-#: So many problems of each class are solved by each solver.
+#: So many problems of each class are solved by each solver, and cut into one shard and into many.
 TRIED = 2
 
 #: Single nodes stand last, so that the last of many shards has no edge.
@@ -131,15 +131,8 @@ def sums_of_log_linear(problem: Any, theta: Any) -> list[Any]:
 def sums_of_risk(problem: RegularizedRisk, w: Any) -> list[Any]:
     w, alpha = w.reshape(problem.shape), np.abs(np.resize(w, problem.n_pieces))
     plane, near = problem.touching(w)[0], SmoothedRisk.whole(problem).at(w.ravel(), problem.values(w))[0]
-    return [
-        problem.forward(w),
-        problem.adjoint(alpha),
-        problem.value(w),
-        plane.a,
-        plane.b,
-        near.slope_w,
-        near.slope_b,
-    ]
+    sums = [problem.forward(w), problem.adjoint(alpha), problem.value(w)]
+    return [*sums, plane.a, plane.b, near.slope_w, near.slope_b]
 
 
 #: What shards add up or bring back at a vector, by family.
@@ -174,8 +167,8 @@ def alike(problem: Any, cut: Any, scale: float) -> None:
 
 @each_kind
 def test_shards_give_the_serial_sums_and_bounds(kind: type) -> None:
-    for problem in problems(kind):
-        for n_shards, scale in ((1, 1.0), (3, 20.0), (50, 0.1)):
+    for i, problem in enumerate(problems(kind)):
+        for n_shards, scale in ((3, 20.0), *(((1, 1.0), (50, 0.1)) if i < TRIED else ())):
             alike(problem, sharded(problem, Inline(), n_shards), scale)
 
 

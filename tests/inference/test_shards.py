@@ -26,7 +26,6 @@ from convexstruct.families.generative_margin import GenerativeMargin, ProximalRS
 from convexstruct.families.structured_svm import OracleSVM, StructuredSVM
 from convexstruct.inference import shards
 from convexstruct.inference.shards import Shards, cuts
-from convexstruct.tolerances import ROUNDING
 
 
 class Inline(Executor):
@@ -199,25 +198,6 @@ def test_a_worker_that_freezes_in_the_last_certificate_is_done_without(monkeypat
     assert executor.now == pytest.approx(1.0)
     expected = certify(problem, *problem.trivial())
     assert (solution.primal, solution.lower_bound) == (expected.primal, expected.lower_bound)
-
-
-@pytest.mark.slow
-def test_workers_that_die_in_the_middle_of_a_run_are_survived(caplog: pytest.LogCaptureFixture) -> None:
-    problem = small_problem()
-    serial = solve(problem, ProximalRSD(), tol=1e-4, max_iterations=40)
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor:
-
-        def kill(iterate: Any, trace: Any) -> None:
-            if len(trace) == 5:
-                executor.submit(os._exit, 1)
-
-        with warned(caplog):
-            solution = solve(problem, ProximalRSD(), tol=1e-4, max_iterations=40, executor=executor, callback=kill)
-    assert "done here" in caplog.text or "done in this process" in caplog.text
-    assert solution.lower_bound == pytest.approx(serial.lower_bound, rel=ROUNDING)
-    assert solution.primal == pytest.approx(serial.primal, rel=ROUNDING)
-    again = certify(problem, solution.point, solution.dual_point)
-    assert again.lower_bound == pytest.approx(solution.lower_bound, rel=ROUNDING)
 
 
 def killed(where: Any, folder: Path) -> None:
