@@ -50,6 +50,11 @@ def honest(problem: Any, tol: Profile = HIGH) -> Solution:
     return solve(problem, tol=tol)
 
 
+def of_changed(**fields: Any) -> Callable[[Any], Any]:
+    """The solver of a problem of which some fields are others."""
+    return lambda problem: honest(replace(problem, **fields)).point
+
+
 def loosened_bound(problem: Any) -> Any:
     solution = honest(problem)
     raised = solution.lower_bound + 0.01 * abs(solution.lower_bound)

@@ -33,6 +33,7 @@ from tests.mutants import (
     honest,
     loosened_bound,
     not_a_number,
+    of_changed,
     shares_above_one,
     write_to,
 )
@@ -147,18 +148,10 @@ def changed_input(problem: GenerativeMargin) -> Any:
     return honest(problem).point
 
 
-def linear_slacks(problem: GenerativeMargin) -> Any:
-    return honest(replace(problem, h=None)).point
-
-
 def twice_the_square(problem: GenerativeMargin) -> Any:
     """kappa eps^2 stands for kappa eps^2 / 2."""
     assert isinstance(problem.h, Quadratic)
     return honest(replace(problem, h=replace(problem.h, kappa=2.0 * problem.h.kappa))).point
-
-
-def no_limits(problem: GenerativeMargin) -> Any:
-    return honest(replace(problem, constraints=None)).point
 
 
 def untied(problem: GenerativeMargin) -> Any:
@@ -170,14 +163,6 @@ def floor_of_probability(problem: GenerativeMargin) -> Any:
     """A floor that is meant for theta is taken for one of e^theta: it is clipped, and then normalised."""
     theta = np.maximum(honest(replace(problem, constraints=None)).point["theta"], -1.5)
     return theta - problem.layout.block_logsumexp(theta)[problem.layout.block_of]
-
-
-def no_term(problem: GenerativeMargin) -> Any:
-    return honest(replace(problem, f=None)).point
-
-
-def not_rescaled(problem: GenerativeMargin) -> Any:
-    return honest(replace(problem, rescaled=None)).point
 
 
 class DecodesOnce(LossRescaled):
@@ -200,21 +185,9 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("no_loss", "the loss of (3) is forgotten", no_loss, "hmm-enumerated", ABOVE, "without the loss", may=True),
     Mutant("no_weights", "the examples' weights are forgotten", no_weights, "hmm-weights", ABOVE, "weights of 1"),
     Mutant("no_mask", "observed states are decoded too", no_mask, "hmm-hidden-masks", ABOVE, "observed states decoded"),
+    Mutant("mean_for_sum", "eta weighs the mean of the slacks", mean_for_sum, "hmm-planted", ABOVE, "eta / K"),
     Mutant(
-        "mean_for_sum",
-        "eta weighs the mean of the slacks, not their sum",
-        mean_for_sum,
-        "hmm-planted",
-        ABOVE,
-        "eta / K",
-    ),
-    Mutant(
-        "no_normalisation",
-        "the constraint (4) is dropped",
-        no_normalisation,
-        "hmm-planted",
-        "infeasible: (4)",
-        "sums of its blocks",
+        "no_normalisation", "(4) is dropped", no_normalisation, "hmm-planted", "infeasible: (4)", "sums of its blocks"
     ),
     Mutant("loosened_bound", "the lower bound is raised by 1%", loosened_bound, "hmm-enumerated", TOO_GOOD),
     Mutant("flattered_value", "the value is lowered by 1%", flattered_value, "hmm-enumerated", TOO_GOOD),
@@ -225,26 +198,17 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("one_block_late", "the answer is shifted by one entry", one_block_late, "network-mixed", ABOVE),
     Mutant("changed_input", "it writes to its input", changed_input, "hmm-planted", "changes its input"),
     Mutant("not_a_number", "one entry is NaN", not_a_number, "hmm-planted", "NaN"),
-    Mutant("linear_slacks", "h is taken as linear", linear_slacks, "hmm-quadratic-slacks", ABOVE, "with the linear h"),
+    Mutant("linear_slacks", "h is linear", of_changed(h=None), "hmm-quadratic-slacks", ABOVE, "with the linear h"),
     Mutant("twice_the_square", "kappa eps^2, without the half", twice_the_square, "hmm-quadratic-slacks", ABOVE),
-    Mutant("no_limits", "the constraints (30) are dropped", no_limits, "hmm-huber-floor", "infeasible", "without the"),
+    Mutant(
+        "no_limits", "(30) is dropped", of_changed(constraints=None), "hmm-huber-floor", "infeasible", "without the"
+    ),
     Mutant("untied", "tied entries are left free", untied, "hmm-exponential-ball", "infeasible"),
+    Mutant("floor_of_probability", "the floor is applied last", floor_of_probability, "hmm-huber-floor", "infeasible"),
+    Mutant("no_cap", "no cap", of_changed(h=None), "hmm-capped", "infeasible: slacks above their cap", "the linear h"),
     Mutant(
-        "floor_of_probability",
-        "the floor is applied after training",
-        floor_of_probability,
-        "hmm-huber-floor",
-        "infeasible",
+        "not_rescaled", "no slack is rescaled", of_changed(rescaled=None), "hmm-rescaled", ABOVE, "without rescaling"
     ),
-    Mutant(
-        "no_cap",
-        "the slacks have no cap",
-        linear_slacks,
-        "hmm-capped",
-        "infeasible: slacks above their cap",
-        "the linear h",
-    ),
-    Mutant("not_rescaled", "the loss rescales no slack", not_rescaled, "hmm-rescaled", ABOVE, "without rescaling"),
     Mutant("decodes_once", "one decoding for all losses", decodes_once, "hmm-rescaled", ABOVE),
-    Mutant("no_term", "f is left out", no_term, "hmm-pulled", ABOVE, "without f"),
+    Mutant("no_term", "f is left out", of_changed(f=None), "hmm-pulled", ABOVE, "without f"),
 )

@@ -12,20 +12,14 @@ from typing import Any
 import numpy as np
 
 from convexstruct.core.driver import solve
-from convexstruct.core.solution import Solution
 from convexstruct.families.projection.box import BoxProjection
 from convexstruct.families.projection.solvers.marginal_ascent import MarginalAscent
 from convexstruct.families.projection.tables import MarginalProjection
 from convexstruct.oracles.polytope.clique_tables import CliqueTables
-from convexstruct.tolerances import HIGH, Profile
-from tests.mutants import ABOVE, TOO_GOOD, Mutant, loosened_bound, not_a_number, write_to
+from convexstruct.tolerances import HIGH
+from tests.mutants import ABOVE, TOO_GOOD, Mutant, honest, loosened_bound, not_a_number, of_changed, write_to
 
 Projection = BoxProjection | MarginalProjection
-
-
-def honest(problem: Projection, tol: Profile = HIGH) -> Solution:
-    """Our own solver, as it is."""
-    return solve(problem, tol=tol)
 
 
 # -- boxes -------------------------------------------------------------------------------------------------------------
@@ -46,15 +40,6 @@ def scales_instead(problem: BoxProjection) -> Any:
     """Clips at 0 and divides by the sum."""
     a = np.maximum(problem.m, 0.0)
     return a * problem.z / a.sum()
-
-
-def no_upper_bound(problem: BoxProjection) -> Any:
-    return honest(replace(problem, upper=np.inf)).point
-
-
-def unweighted(problem: BoxProjection) -> Any:
-    """d is left out."""
-    return honest(replace(problem, d=1.0)).point
 
 
 def weight_not_squared(problem: BoxProjection) -> Any:
@@ -123,7 +108,7 @@ def scale_of_one(problem: MarginalProjection) -> Any:
 
 def scaled_afterwards(problem: MarginalProjection) -> Any:
     """Projects onto tables that sum to 1 and multiplies the answer by z."""
-    a = honest(replace(problem, scale=np.ones_like(problem.scale))).point["a"]
+    a = scale_of_one(problem)["a"]
     views = problem.structure.split(a)
     for table, component in zip(views, problem.structure.component):
         table *= problem.scale[component].reshape(-1, *(1,) * (table.ndim - 1))
@@ -162,68 +147,22 @@ def changed_input(problem: Projection) -> Any:
 
 
 MUTANTS: tuple[Mutant, ...] = (
-    Mutant(
-        "no_equality",
-        "the equality is forgotten",
-        no_equality,
-        "box-planted",
-        "infeasible: <s, a> off z",
-        "is m only clipped",
-    ),
-    Mutant(
-        "clips_afterwards", "it clips after projecting", clips_afterwards, "box-planted", "infeasible: <s, a> off z"
-    ),
+    Mutant("no_equality", "<s, a> = z is forgotten", no_equality, "box-planted", "<s, a> off z", "is m only clipped"),
+    Mutant("clips_afterwards", "it clips after projecting", clips_afterwards, "box-planted", "<s, a> off z"),
     Mutant("scales_instead", "it normalises", scales_instead, "box-simplex", ABOVE),
-    Mutant(
-        "no_upper_bound",
-        "the upper bound is dropped",
-        no_upper_bound,
-        "box-capped",
-        "infeasible: a above",
-        "without the upper",
-    ),
-    Mutant("unweighted", "d is left out", unweighted, "box-planted", ABOVE, "without d"),
+    Mutant("no_upper_bound", "no upper bound", of_changed(upper=np.inf), "box-capped", "a above", "without the upper"),
+    Mutant("unweighted", "d is left out", of_changed(d=1.0), "box-planted", ABOVE, "without d"),
     Mutant("weight_not_squared", "d stands for d^2", weight_not_squared, "box-capped", ABOVE, "d in place of d^2"),
-    Mutant(
-        "positive_signs",
-        "s is taken to be positive",
-        positive_signs,
-        "box-signs",
-        "infeasible: <s, a> off z",
-        "only clipped",
-    ),
-    Mutant("one_kink_late", "it stops at a breakpoint", one_kink_late, "box-bias", "infeasible: <s, a> off z"),
+    Mutant("positive_signs", "s is taken as positive", positive_signs, "box-signs", "<s, a> off z", "only clipped"),
+    Mutant("one_kink_late", "it stops at a breakpoint", one_kink_late, "box-bias", "<s, a> off z"),
     Mutant("rho_turned_round", "rho has the wrong sign", rho_turned_round, "box-planted", "its dual point proves only"),
-    Mutant(
-        "no_agreement",
-        "the agreements are forgotten",
-        no_agreement,
-        "tables-grid",
-        "infeasible: marginals",
-        "by itself",
-    ),
+    Mutant("no_agreement", "no marginals agree", no_agreement, "tables-grid", "marginals that disagree", "by itself"),
     Mutant("no_agreement_claimed", "their cost is hidden", no_agreement_claimed, "tables-grid", TOO_GOOD),
-    Mutant(
-        "one_way_agreement", "agreement on one side only", one_way_agreement, "tables-margins", "infeasible: marginals"
-    ),
-    Mutant(
-        "scale_of_one",
-        "z is taken to be 1",
-        scale_of_one,
-        "tables-margins",
-        "infeasible: tables that do not sum",
-        "is z left",
-    ),
+    Mutant("one_way_agreement", "one side agrees", one_way_agreement, "tables-margins", "marginals that disagree"),
+    Mutant("scale_of_one", "z is 1", scale_of_one, "tables-margins", "tables that do not sum", "is z left"),
     Mutant("scaled_afterwards", "z is multiplied in afterwards", scaled_afterwards, "tables-margins", ABOVE),
-    Mutant(
-        "transposed",
-        "edge tables are transposed",
-        transposed,
-        "tables-margins",
-        "infeasible: marginals",
-        "[first, second]",
-    ),
-    Mutant("may_be_negative", "a >= 0 is dropped", may_be_negative, "tables-triples", "infeasible: a below 0"),
+    Mutant("transposed", "edges are transposed", transposed, "tables-margins", "that disagree", "[first, second]"),
+    Mutant("may_be_negative", "a >= 0 is dropped", may_be_negative, "tables-triples", "a below 0"),
     Mutant("stops_early", "it stops after three steps", stops_early, "tables-margins", ABOVE),
     Mutant("loosened_bound", "the lower bound is raised by 1%", loosened_bound, "tables-tree", TOO_GOOD),
     Mutant("changed_input", "it writes to its input", changed_input, "box-planted", "changes its input"),
