@@ -69,10 +69,6 @@ def test_no_clique_occurs_twice_in_a_colour(problem: MarginalProjection) -> None
     assert all((count == 1).all() for count in seen)
 
 
-def test_the_edges_of_chains_have_two_colours() -> None:
-    assert len(colours(chains(0, nodes=False).structure)) == 2
-
-
 @pytest.mark.parametrize("problem", [loop(1), chains(1), chains(1, nodes=False)], ids=["loop", "chains", "edges"])
 def test_the_dual_never_falls_and_reaches_the_optimum(problem: MarginalProjection) -> None:
     bounds = []
