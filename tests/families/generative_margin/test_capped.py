@@ -109,15 +109,6 @@ def test_the_hard_margin_is_the_limit_of_caps_and_linear_from_some_eta_on_so_a_c
         Capped(0)
 
 
-def test_two_labellings_of_equal_counts_contradict_every_small_cap() -> None:
-    problem = GenerativeMargin.hmm(
-        [[0, 0]], [[0, 1]], 2, 1, eta=1.0, h=Capped(1e-3), constraints=[Tied([[0, 1], [3, 4]])]
-    )
-    assert least_slack(problem) == pytest.approx(2.0, rel=HIGH.gap)
-    with pytest.raises(Contradiction):
-        solve(problem)
-
-
 def test_a_solvers_excess_by_rounding_costs_as_much_as_it_is() -> None:
     problem = contrary(h=Capped(2.1))
     found = primal(problem).solve("CLARABEL")

@@ -10,7 +10,6 @@ from convexstruct.families.generative_margin.objectives import (
     QuadraticPenalty,
     ReverseKL,
     frequencies,
-    read_objective,
     uniform,
 )
 from convexstruct.graphs import hmm_tables
@@ -95,19 +94,3 @@ def test_centres_are_distributions_and_the_smaller_model_forgets_the_parents() -
     assert np.abs(full[0] - full[1]).max() > 1e-3
     same = frequencies(problem.features, kept={"transition": (0,)})
     np.testing.assert_array_equal(same, frequencies(problem.features))
-
-
-@pytest.mark.parametrize(
-    ("f", "words"),
-    [
-        (QuadraticPenalty(-1.0, 0.0), "weight holds -1"),
-        (QuadraticPenalty(1.0, np.zeros(3)), "QuadraticPenalty centre"),
-        (ReverseKL(np.zeros(D)), "ReverseKL q of initial holds 0, wanted positive"),
-        (ReverseKL, "f is"),
-        ("kl", "f is 'kl', wanted"),
-    ],
-)
-def test_terms_that_do_not_fit_are_refused(f: object, words: str) -> None:
-    with pytest.raises(ValueError, match="wanted") as refusal:
-        read_objective(f, LAYOUT)
-    assert words in str(refusal.value)

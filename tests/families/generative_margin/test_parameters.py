@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -69,11 +68,3 @@ def test_below_its_floor_the_reverse_divergence_is_continued_by_its_tangent() ->
     above = at >= of.limits.low[0]
     np.testing.assert_allclose(value[above], [of.f.value(theta)[0] for theta in np.array(every)[above]])
     np.testing.assert_allclose(np.diff(value), np.diff(at) * (slope[1:] + slope[:-1]) / 2, atol=1e-4)
-
-
-@pytest.mark.parametrize("name", [*NAMES, "ball", "tied", "rows"])
-def test_a_repaired_point_violates_nothing(name: str) -> None:
-    of, rng = parameters(name), np.random.default_rng(0)
-    tried: list[Any] = [rng.normal(scale=scale, size=2) for scale in (0.1, 3.0, 1e8)]
-    for theta in [*tried, np.full(2, -np.inf), np.zeros(2)]:
-        assert of.violations(of.repair(theta)).max() == 0

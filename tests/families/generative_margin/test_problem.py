@@ -15,7 +15,7 @@ from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.marginals.enumeration import enumerate_counts
-from convexstruct.tolerances import DERIVATIVE, HIGH, LOW, ROUNDING
+from convexstruct.tolerances import HIGH, LOW, ROUNDING
 from tests.families.generative_margin.instances import every_kind, feasible, one_variable, random_witness
 
 # -- primal ------------------------------------------------------------------------------------------------------------
@@ -42,39 +42,6 @@ def test_the_objective_is_that_of_all_constraints_written_out(make: Callable[[in
             assert recovered == pytest.approx(naive, rel=ROUNDING)
 
 
-@every_kind
-def test_mu_less_c_is_a_subgradient(make: Callable[[int], GenerativeMargin]) -> None:
-    problem = make(0)
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        here, there = feasible(problem, rng), feasible(problem, rng)
-        evaluation = problem.evaluate(here)
-        below = evaluation.value + (evaluation.mu - problem.c) @ (there - here)
-        assert problem.evaluate(there).value >= below - ROUNDING
-        direction, step = rng.normal(size=problem.dimension), 1e-6  # at random points the maximiser is unique
-        rise = problem.evaluate(here + step * direction).value - problem.evaluate(here - step * direction).value
-        assert rise / (2 * step) == pytest.approx((evaluation.mu - problem.c) @ direction, rel=DERIVATIVE)
-
-
-@every_kind
-def test_the_shift_makes_a_point_feasible_and_leaves_a_feasible_one_alone(
-    make: Callable[[int], GenerativeMargin],
-) -> None:
-    problem = make(0)
-    rng = np.random.default_rng(0)
-    theta = rng.normal(size=problem.dimension)
-    sums = problem.layout.block_sum(np.exp(theta))
-    residuals = problem.residuals({"theta": theta})
-    assert list(residuals.values()) == pytest.approx([max(sums.max() - 1, 0), max(theta.max(), 0)], rel=ROUNDING)
-    repaired = problem.repair({"theta": theta})["theta"]
-    np.testing.assert_allclose(
-        problem.layout.block_sum(np.exp(repaired)), np.minimum(sums, 1.0), rtol=ROUNDING
-    )  # divided by its sum, where that is above one
-    assert max(problem.residuals({"theta": repaired}).values()) <= ROUNDING
-    small = repaired - 0.1
-    np.testing.assert_array_equal(problem.shift(small), small)
-
-
 def test_a_probability_of_zero_costs_nothing_where_c_is_zero_and_everything_elsewhere() -> None:
     with np.errstate(divide="ignore"):
         theta = np.log([0.5, 0.5, 0.0])
@@ -85,33 +52,9 @@ def test_a_probability_of_zero_costs_nothing_where_c_is_zero_and_everything_else
         assert one_variable([0.0, 0.5, 0.5], 1.0).evaluate(np.log([0.0, 0.5, 0.5])).value == math.inf
 
 
-# -- optima done by hand -----------------------------------------------------------------------------------------------
+# -- the bound of the paper --------------------------------------------------------------------------------------------
 
 E = math.exp(-1.0)
-BY_HAND = [
-    # c, eta, optimal probabilities, beta / eta; with v = c - mu = (c0 + beta, c1 - beta) = p
-    pytest.param([0.4, 0.6], 0.1, [0.5, 0.5], 1.0, id="violated, beta = eta"),
-    pytest.param([0.5, 0.5], 1.0, [1 / (1 + E), E / (1 + E)], 1 / (1 + E) - 0.5, id="at the kink, beta between"),
-    pytest.param([0.8, 0.2], 1.0, [0.8, 0.2], 0.0, id="margin kept, beta = 0"),
-]
-
-
-@pytest.mark.parametrize(("c", "eta", "p", "share"), BY_HAND)
-def test_an_optimum_done_by_hand_is_certified(c: list[float], eta: float, p: list[float], share: float) -> None:
-    problem = one_variable(c, eta)
-    violation = max(0.0, math.log(p[1]) - math.log(p[0]) + 1.0)
-    optimum = -c[0] * math.log(p[0]) - c[1] * math.log(p[1]) + eta * violation
-    witness = {"labels": np.array([[1]]), "label_shares": np.array([[share]])}
-    certificate = certify(problem, np.log(p), witness)
-    assert certificate.primal == pytest.approx(optimum, rel=ROUNDING)
-    assert certificate.lower_bound == pytest.approx(optimum, rel=ROUNDING)
-    assert abs(certificate.gap) <= HIGH.gap
-    # no other point is below the optimum, and no other witness above it
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        assert problem.evaluate(feasible(problem, rng)).value >= optimum - ROUNDING
-        other = {**witness, "label_shares": np.array([[rng.random()]])}
-        assert problem.dual(other) <= optimum + ROUNDING
 
 
 def test_projecting_mu_as_the_paper_does_claims_more_than_the_optimum() -> None:
@@ -167,14 +110,9 @@ def test_the_closed_form_of_7_is_the_minimum(v: float, lam: float) -> None:
     assert q7(np.array([v]), lam) == pytest.approx(min(found.fun, lam), rel=HIGH.gap)  # lam: the value at theta = 0
 
 
-def test_where_v_is_zero_the_minimum_of_7_is_only_approached() -> None:
+def test_where_v_is_zero_the_minimum_of_7_is_only_approached_and_where_negative_there_is_none() -> None:
     values = [0.5 * math.exp(x) for x in (-1.0, -10.0, -100.0)]
-    assert q7(np.zeros(1), 0.5) == 0.0
-    assert min(values) > 0.0
-    assert min(values) == pytest.approx(0.0, abs=ROUNDING)
-
-
-def test_where_v_is_negative_7_has_no_lower_bound() -> None:
+    assert q7(np.zeros(1), 0.5) == 0.0 < min(values) < ROUNDING
     assert q7(np.array([-0.1]), 0.5) == -math.inf
     assert 0.1 * -1e6 + 0.5 * math.exp(-1e6) < -1e4
 
@@ -196,19 +134,6 @@ def test_lambda_is_eliminated_at_the_sum_of_v(make: Callable[[int], GenerativeMa
     assert value == pytest.approx(0.25 + before(total), rel=ROUNDING)
     for _ in range(20):
         assert 0.25 + before(total * rng.uniform(0.5, 2.0, size=len(total))) <= value + ROUNDING
-
-
-@every_kind
-def test_the_dual_function_has_the_log_probabilities_as_its_gradient(make: Callable[[int], GenerativeMargin]) -> None:
-    problem = make(2)
-    rng = np.random.default_rng(0)
-    v = rng.exponential(size=problem.dimension) + 0.1
-    theta = np.log(v) - np.log(problem.layout.block_sum(v))[problem.layout.block_of]
-    for _ in range(5):
-        step = 1e-5 * rng.normal(size=problem.dimension)
-        rise = problem.dual_value(problem.c - v + step, 0.0) - problem.dual_value(problem.c - v - step, 0.0)
-        assert rise / 2 == pytest.approx(theta @ step, rel=DERIVATIVE)
-    assert problem.dual_value(problem.c - v, 3.0) - problem.dual_value(problem.c - v, 1.0) == pytest.approx(2.0)
 
 
 @every_kind

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from convexstruct.datasets.generated.networks import random_network
-from convexstruct.families.generative_margin import GenerativeMargin, learned_network, network_score, structure
+from convexstruct.families.generative_margin import learned_network, network_score, structure
 
 #: Two scores that differ by less, relatively, are equal: sums of some thousand logarithms.
 EQUAL = 1e-10
@@ -71,37 +71,6 @@ def test_the_scores_are_their_formulas(score: str, a: float) -> None:
     assert found == pytest.approx(written_out(data.graph, data.assignments, score, a), rel=EQUAL)
 
 
-def test_three_rows_by_hand() -> None:
-    graph = nx.DiGraph([("a", "b")])
-    nx.set_node_attributes(graph, 2, "states")
-    rows = [[0, 0], [0, 1], [1, 1]]
-    wanted = math.log(4 / 27) + math.log(1 / 4) - 1.5 * math.log(3)  # a: 2 and 1 of 3; b: 1 and 1 of 2, 1 of 1
-    assert network_score(graph, rows, score="bic") == pytest.approx(wanted, rel=EQUAL)
-    # Beta(2 + 1, 1 + 1) / Beta(1, 1) of a; b with a prior row a state of a: 1/4, and 1/2
-    wanted = math.log(math.gamma(3) * math.gamma(2) / math.gamma(5)) + math.log(1 / 8) + math.log(1 / 2)
-    assert network_score(graph, rows, score="bdeu", rows_of_prior=2.0) == pytest.approx(wanted, rel=EQUAL)
-
-
-@pytest.mark.parametrize("score", structure.SCORES)
-def test_graphs_that_imply_the_same_independences_have_equal_scores(score: str) -> None:
-    rows = random_network(4, 80, states=(2, 4), max_parents=2, seed=1).assignments
-    states = [int(each) for each in rows.max(axis=0) + 1]
-    by_class: dict[Any, list[float]] = {}
-    for graph in all_graphs(states, 3):
-        skeleton = frozenset(map(frozenset, graph.edges))
-        colliders = frozenset(
-            (frozenset(pair), node)
-            for node in graph
-            for pair in itertools.combinations(graph.predecessors(node), 2)
-            if frozenset(pair) not in skeleton
-        )
-        by_class.setdefault((skeleton, colliders), []).append(network_score(graph, rows, score=score))
-    assert len(by_class) == 185  # the equivalence classes of four nodes
-    for scores in by_class.values():
-        assert np.ptp(scores) <= EQUAL * abs(scores[0])
-    assert len({round(scores[0], 6) for scores in by_class.values()}) > 150
-
-
 @pytest.mark.parametrize("score", structure.SCORES)
 @pytest.mark.parametrize(("n", "most"), [(3, 2), (3, 1), (4, 2)])
 def test_it_ends_at_a_local_maximum_among_all_graphs(score: str, n: int, most: int) -> None:
@@ -111,6 +80,7 @@ def test_it_ends_at_a_local_maximum_among_all_graphs(score: str, n: int, most: i
         states = [int(each) for each in np.maximum(rows.max(axis=0) + 1, 2)]
         graphs = all_graphs(states, most)
         found = learned_network(rows, score=score, max_parents=most, states=states)
+        assert edges(found) in [edges(each) for each in graphs]
         value = written_out(found, rows, score, 1.0)
         near = [written_out(each, rows, score, 1.0) for each in neighbours(found, graphs)]
         assert value >= max(near) - EQUAL * abs(value)
@@ -120,72 +90,12 @@ def test_it_ends_at_a_local_maximum_among_all_graphs(score: str, n: int, most: i
     assert reached >= 4  # a local maximum need not be the best graph, but of so few graphs it mostly is
 
 
-@pytest.mark.parametrize("score", structure.SCORES)
-def test_what_a_change_adds_is_the_difference_of_whole_scores(score: str) -> None:
-    rows = random_network(5, 90, states=(2, 3), seed=4).assignments
-    table = structure.Families(rows, None, score, 1.0, [3] * 5)
-    parents = np.zeros((5, 5), dtype=bool)
-    parents[[0, 0, 1, 3], [1, 2, 2, 4]] = True
-
-    def whole(edges: Any) -> float:
-        return written_out(table.graph(edges), rows, score, 1.0)
-
-    gains = structure._gains(parents, table.changes(parents, range(5)), 2)
-    seen = 0
-    for kind, i, j in np.argwhere(np.isfinite(gains)):
-        other = parents.copy()
-        other[i, j], other[j, i] = kind == 0, kind == 2
-        graph = table.graph(other)
-        assert nx.is_directed_acyclic_graph(graph)
-        assert max(dict(graph.in_degree).values()) <= 2
-        assert gains[kind, i, j] == pytest.approx(whole(other) - whole(parents), abs=1e-9)
-        seen += 1
-    allowed = sum(
-        nx.is_directed_acyclic_graph(table.graph(other)) and other.sum(axis=0).max() <= 2
-        for other in _all_changes(parents)
-    )
-    assert seen == allowed > 10
-
-
-def _all_changes(parents: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
-    found = []
-    for i, j in itertools.permutations(range(len(parents)), 2):
-        for forth, back in ((True, False), (False, False), (False, True)):
-            other = parents.copy()
-            other[i, j], other[j, i] = forth, back
-            is_turn = back and parents[i, j]
-            is_single = not back and (forth != parents[i, j]) and not parents[j, i]
-            if is_turn or is_single:
-                found.append(other)
-    return found
-
-
-@pytest.mark.parametrize("most", [0, 1, 3])
-def test_graphs_have_no_cycle_and_no_more_parents_than_allowed(most: int) -> None:
-    data = random_network(9, 500, max_parents=3, seed=2)
-    found = learned_network(data.assignments, score="bdeu", max_parents=most, states=[3] * 9)
-    assert nx.is_directed_acyclic_graph(found)
-    assert max(dict(found.in_degree).values()) == (most if most < 2 else pytest.approx(2, abs=1))
-    assert found.number_of_edges() > 0 or most == 0
-    assert GenerativeMargin.network(found, data.assignments, [0], eta=1.0).n_examples == 500
-
-
 def test_what_depends_is_joined_and_what_does_not_is_not() -> None:
     rng = np.random.default_rng(0)
     a, b = rng.integers(0, 3, (2, 2000))
-    both = (a + b) % 3  # independent of each of them
     copy = np.where(rng.random(2000) < 0.9, a, rng.integers(0, 3, 2000))
     rows = np.column_stack((a, b, copy))
     assert learned_network(rows, ["a", "b", "copy"]).to_undirected().edges == nx.Graph([("a", "copy")]).edges
-    rows = np.column_stack((a, b, both))
-    found = learned_network(rows)
-    assert found.number_of_edges() == 0  # a local maximum that is not the best graph
-    best = nx.DiGraph([(0, 2), (1, 2)])
-    best.add_nodes_from([(0, {"states": 3}), (1, {"states": 3}), (2, {"states": 3})])
-    ordered = nx.DiGraph()
-    ordered.add_nodes_from((i, {"states": 3}) for i in range(3))
-    ordered.add_edges_from(best.edges)
-    assert network_score(ordered, rows) > network_score(found, rows)
 
 
 def test_ties_go_to_the_first_change_and_rows_may_stand_in_any_order() -> None:
@@ -206,36 +116,6 @@ def test_any_prior_is_taken(a: float) -> None:
     found = learned_network(rows, score="bdeu", rows_of_prior=a, states=[3] * 4)
     assert nx.is_directed_acyclic_graph(found)
     assert math.isfinite(network_score(found, rows, score="bdeu", rows_of_prior=a))
-
-
-def test_a_huge_prior_says_uniform() -> None:
-    rows = random_network(3, 40, seed=7).assignments
-    graph = learned_network(rows, max_parents=0, states=[3] * 3)
-    assert network_score(graph, rows, score="bdeu", rows_of_prior=1e12) == pytest.approx(120 * math.log(1 / 3))
-
-
-GOOD = [[0, 1], [1, 0], [1, 1]]
-REFUSED: list[tuple[Any, dict[str, Any], str]] = [
-    ([[0, np.nan], [1, 0]], {}, "assignments contains NaN or infinity"),
-    ([[0, -1], [1, 0]], {}, r"assignments\[0, 1\] is -1"),
-    ([[0, 1]], {}, "assignments has 1 row, wanted at least 2"),
-    ([], {}, "assignments"),
-    ([[0, 1], [1, 1]], {}, "assignments is 1 in all rows of node 1, wanted two values"),
-    (GOOD, {"max_parents": -1}, "max_parents is -1"),
-    (GOOD, {"score": "aic"}, "score is 'aic'"),
-    (GOOD, {"rows_of_prior": 0.0}, "rows_of_prior is 0"),
-    (GOOD, {"nodes": ["a", "a"]}, "nodes has 1 different names, wanted 2"),
-    (GOOD, {"nodes": ["a"]}, "nodes"),
-    (GOOD, {"states": [2, 1]}, "assignments holds 1 for node 1, wanted less than its 1 states"),
-    (GOOD, {"states": [2]}, "states has shape"),
-]
-
-
-@pytest.mark.parametrize(("rows", "options", "sentence"), REFUSED)
-def test_bad_input_is_refused_in_one_sentence(rows: Any, options: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence) as refused:
-        learned_network(rows, **options)
-    assert "\n" not in str(refused.value)
 
 
 def test_a_constant_column_is_taken_where_states_are_given() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -51,43 +50,3 @@ def test_counts_that_cancel_leave_the_bound_alone_where_c_is_zero() -> None:
     v = np.array([0.5 - mu[4], 0.5 - mu[5]])
     by_hand = omega - 0.4 * math.log(0.4) - 0.6 * math.log(0.6) - v @ np.log(v)  # t = 1: the whole witness counts
     assert problem.dual(witness) == pytest.approx(by_hand, rel=ROUNDING)
-
-
-def test_labels_that_an_observed_position_rules_out_are_no_witness() -> None:
-    problem = small_hmm(0, partly=True)
-    truth = problem.examples.truth
-    labels = truth.copy()
-    observed = np.flatnonzero(~problem.examples.free)
-    labels[observed[0]] = 1 - truth[observed[0]]
-    with pytest.raises(ValueError, match="differs from the truth where that is observed"):
-        problem.dual({"labels": labels[None], "label_shares": np.ones((1, problem.n_examples))})
-    problem.dual({"labels": truth[None], "label_shares": np.ones((1, problem.n_examples))})
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"labels": np.eye(1, 10, 4, dtype=int) * 2}, r"dual_point\['labels'\] holds a label out of range"),
-        ({"labels": np.eye(1, 10, 9, dtype=int) * -1}, r"dual_point\['labels'\] holds a label out of range"),
-        ({"labels": np.zeros((1, 10))}, r"dual_point\['labels'\] holds float64, wanted whole numbers"),
-        ({"labels": np.zeros((1, 9), dtype=int)}, r"dual_point\['labels'\] has shape \(1, 9\), wanted \(1, 10\)"),
-        ({"label_shares": np.ones(4)}, r"dual_point\['label_shares'\] has shape \(4,\), wanted \(1, 4\)"),
-        ({"gibbs": np.zeros((1, 3))}, r"dual_point\['gibbs'\] has shape \(1, 3\), wanted \(1, 12\)"),
-        ({"gibbs": np.zeros((1, 12))}, r"dual_point\['gibbs_loss'\] has shape \(0,\), wanted \(1,\)"),
-        ({"beta": np.ones(4)}, r"dual_point has the keys \['beta', 'label_shares', 'labels'\], wanted among gibbs,"),
-    ],
-)
-def test_a_witness_of_the_wrong_form_is_refused(change: dict[str, Any], message: str) -> None:
-    problem = small_hmm(0)
-    good = {"labels": np.zeros((1, 10), dtype=int), "label_shares": np.ones((1, 4))}
-    problem.dual(good)
-    with pytest.raises(ValueError, match=message):
-        problem.dual({**good, **change})
-
-
-def test_a_gibbs_distribution_has_one_share_in_all_examples() -> None:
-    problem = small_hmm(0)
-    witness = random_witness(problem, np.random.default_rng(0), 0.01)
-    witness["gibbs_shares"] = witness["gibbs_shares"] * np.linspace(0.5, 1.0, 4)
-    with pytest.raises(ValueError, match="the same share in every example"):
-        problem.dual(witness)

@@ -6,7 +6,6 @@ import networkx as nx
 import numpy as np
 
 from convexstruct.datasets.real.connect4 import NAMES
-from convexstruct.families.generative_margin.experiments import connect4
 from convexstruct.families.generative_margin.experiments.connect4 import around_class, mistakes, network, problem, tree
 
 
@@ -29,23 +28,11 @@ def test_the_tree_joins_squares_that_depend_on_each_other() -> None:
 
 
 def test_the_network_has_the_class_above_every_square() -> None:
-    plain = network(np.zeros(0, dtype=np.int64))
-    assert plain.number_of_edges() == 42
     graph = network(tree(rows_with_copies()))
     assert graph.number_of_edges() == 42 + 41
     assert nx.is_directed_acyclic_graph(graph)
     assert all(next(iter(graph.predecessors(name))) == "class" for name in NAMES)
     assert problem(graph, rows_with_copies(), 0.1).dimension == 3 + 9 + 41 * 27
-
-
-def test_naive_bayes_predicts_by_the_product_of_the_squares() -> None:
-    rows = rows_with_copies(50)
-    wanted = problem(network(np.zeros(0, dtype=np.int64)), rows, 0.1)
-    theta = np.log(np.random.default_rng(2).dirichlet(np.ones(3), wanted.dimension // 3)).ravel()
-    tables = wanted.layout.tables(theta)
-    score = np.stack([tables["class"] + sum(tables[n][:, row[1 + i]] for i, n in enumerate(NAMES)) for row in rows])
-    assert mistakes(wanted, theta) == (score.argmax(axis=1) != rows[:, 0]).sum()
-    assert connect4.PUBLISHED["DT, test mistakes"] == 8766
 
 
 def test_what_is_around_the_class_predicts_as_the_whole_network_does() -> None:

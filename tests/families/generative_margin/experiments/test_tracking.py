@@ -5,17 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from convexstruct.datasets import EASY, HARD, Noise, ring
+from convexstruct.datasets import HARD, Noise, ring
 from convexstruct.families.generative_margin.experiments import tracking
-from convexstruct.families.generative_margin.experiments.tracking import ML, TRUTH, Model
+from convexstruct.families.generative_margin.experiments.tracking import TRUTH, Model
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.tolerances import LOW, ROUNDING
 from tests.families.quick_runs import quick
-
-
-def test_the_settings_are_the_notes_settings() -> None:
-    assert {"EASY": Noise(0.5, 0.65), "HARD": Noise(0.3, 0.3)} == tracking.SETTINGS
-    assert tuple(tracking.SETTINGS.values()) == (EASY, HARD)
 
 
 def test_the_true_parameters_predict_the_truth_where_there_is_no_noise() -> None:
@@ -41,15 +36,6 @@ def test_a_model_of_the_symbol_alone_scores_as_counted_by_hand() -> None:
     assert found.entropy == pytest.approx(np.log(10))
     assert found.ring.tolist() == [float(np.minimum(a, 10 - a).sum()) for a in apart]
     assert found.mistakes.tolist() == [float((a > 0).sum()) for a in apart]
-
-
-def test_maximum_likelihood_is_the_frequencies() -> None:
-    data = ring(20, tracking.LENGTH, seed=4)
-    fitted = tracking.transition_of(tracking.train(data, 20, ML).theta)
-    counts = np.zeros((10, 10))
-    for states in data.states:
-        np.add.at(counts, (states[:-1], states[1:]), 1.0)
-    assert np.allclose(fitted, counts / counts.sum(axis=1, keepdims=True), rtol=ROUNDING)
 
 
 def test_discriminative_training_is_certified_on_its_own_sequences_only() -> None:

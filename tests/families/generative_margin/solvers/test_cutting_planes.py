@@ -11,13 +11,11 @@ import pytest
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.generative_margin import CuttingPlanes
-from convexstruct.families.generative_margin.cases import ring_small, zeros_in_c
-from convexstruct.families.generative_margin.constraints import Tied
+from convexstruct.families.generative_margin.cases import zeros_in_c
 from convexstruct.families.generative_margin.problem import GenerativeMargin
-from convexstruct.families.generative_margin.slack_penalties import Capped
 from convexstruct.families.generative_margin.solvers import cutting_planes
 from convexstruct.models.formulation import Formulation
-from convexstruct.models.generative_margin import compact_dual, n_slack, primal
+from convexstruct.models.generative_margin import compact_dual, primal
 from convexstruct.tolerances import HIGH
 from tests.families.generative_margin.instances import COMBINATIONS, every_kind, small_hmm, small_network
 from tests.reference import optimum
@@ -48,17 +46,6 @@ def test_rescaled_slacks_go_with_every_penalty_term_and_limit_inside(
     meets(replace(plain, rescaled=True, **COMBINATIONS[name](plain.layout)))
 
 
-def test_on_the_ring_it_is_as_good_as_constraint_generation_with_clarabel() -> None:
-    plain = ring_small(0).problem
-    assert isinstance(plain, GenerativeMargin)
-    problem = replace(plain, rescaled=True)
-    found, said = solve(problem, tol=HIGH), n_slack(problem).run(HIGH)
-    assert found.solver.startswith("CuttingPlanes")
-    assert found.status is Status.OPTIMAL
-    assert found.primal == pytest.approx(said.primal, rel=2 * HIGH.gap)
-    assert found.lower_bound <= said.primal
-
-
 @pytest.mark.parametrize("rescaled", [False, True])
 def test_what_neither_c_nor_the_truth_uses_has_no_row(monkeypatch: pytest.MonkeyPatch, rescaled: bool) -> None:
     """mu must be 0 there exactly: with rows that use it, however small their multipliers, no bound holds."""
@@ -78,10 +65,3 @@ def test_one_position_and_one_state_are_no_exception(lengths: list[int]) -> None
     for n_states in (1, 2):
         states = [rng.integers(0, n_states, size=n) for n in lengths]
         meets(GenerativeMargin.hmm(symbols, states, n_states, 2, eta=0.7, rescaled=True))
-
-
-def test_what_has_no_points_strictly_inside_is_refused() -> None:
-    problem = small_hmm(0)
-    for piece, what in (({"h": Capped(9.0)}, "the penalty capped"), ({"constraints": [Tied([[0, 1]])]}, "tied")):
-        with pytest.raises(ValueError, match=f"problem has {what}.*the formulation n_slack takes all"):
-            solve(replace(problem, rescaled=True, **piece), CuttingPlanes())

@@ -105,25 +105,6 @@ def test_the_oracle_calls_of_a_visit_count_only_the_sets_own_examples() -> None:
     assert solution.trace.oracle_calls[-1] == pytest.approx(1 + 3 * sweeps, abs=1)
 
 
-@pytest.mark.parametrize(
-    ("working_sets", "partition", "said"),
-    [
-        (0, True, "working_sets is 0, wanted a whole number from 1 to 8"),
-        (9, True, "working_sets is 9, wanted a whole number from 1 to 8"),
-        (True, True, "working_sets is True, wanted a whole number from 1 to 8"),
-        ([(0, 4), (5, 8)], False, "leave out example 4"),
-        ([(0, 5), (4, 8)], True, "hold example 4 more than once"),
-        ([(0, 8), (3, 3)], False, r"holds \(3, 3\), wanted 0 <= low < high <= 8"),
-        ([(0, 9)], False, r"holds \(0, 9\)"),
-    ],
-)
-def test_working_sets_that_make_no_sense_are_named(
-    working_sets: int | list[tuple[int, int]], partition: bool, said: str
-) -> None:
-    with pytest.raises(ValueError, match=said):
-        runs(working_sets, 8, partition)
-
-
 def test_runs_cover_the_examples_in_near_equal_parts() -> None:
     found = runs(3, 8, partition=True)
     sizes = [high - low for low, high in found]
