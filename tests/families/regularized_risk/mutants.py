@@ -6,47 +6,32 @@ lam) or in the answer that it returns. `honest` is the solver unchanged.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from convexstruct.families.regularized_risk.losses import PiecewiseLoss
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from tests.mutants import ABOVE, TOO_GOOD, Mutant, flattered_value, honest, loosened_bound, not_a_number, write_to
 
 
-def _with_loss(problem: RegularizedRisk, **changes: Any) -> RegularizedRisk:
-    loss: PiecewiseLoss = replace(problem.loss, **changes)
+def _unbiased(problem: RegularizedRisk) -> RegularizedRisk:
+    loss = replace(problem.loss, n_biases=0, bias_of=np.zeros(0, dtype=np.intp), bias_sign=np.zeros(0))
     return replace(problem, loss=loss)
 
 
-def _unbiased(problem: RegularizedRisk) -> RegularizedRisk:
-    return _with_loss(problem, n_biases=0, bias_of=np.zeros(0, dtype=np.intp), bias_sign=np.zeros(0))
+def solves(**changes: Any) -> Callable[[RegularizedRisk], Any]:
+    """The point of another problem: ``changes`` are what fields are replaced by, as functions of the problem."""
+    return lambda problem: honest(replace(problem, **{name: of(problem) for name, of in changes.items()})).point
 
 
-def wrong_sign(problem: RegularizedRisk) -> Any:
-    return honest(_with_loss(problem, combine=-problem.loss.combine)).point
-
-
-def no_margin(problem: RegularizedRisk) -> Any:
-    """max(0, -y <w, x>), the perceptron's loss."""
-    return honest(_with_loss(problem, offset=np.zeros_like(problem.loss.offset))).point
-
-
-def no_weights(problem: RegularizedRisk) -> Any:
-    return honest(replace(problem, weights=None)).point
-
-
-def sum_for_mean(problem: RegularizedRisk) -> Any:
-    """C sum xi with C = 1/lam: the risk is not divided by n."""
-    return honest(replace(problem, lam=problem.lam / problem.loss.n_groups)).point
-
-
-def whole_square(problem: RegularizedRisk) -> Any:
-    """lam |w|^2 where lam/2 |w|^2 is wanted."""
-    return honest(replace(problem, lam=2.0 * problem.lam)).point
+def solves_loss(**changes: Any) -> Callable[[RegularizedRisk], Any]:
+    """The same with fields of the loss, as functions of the loss."""
+    return solves(
+        loss=lambda problem: replace(problem.loss, **{name: of(problem.loss) for name, of in changes.items()})
+    )
 
 
 def no_bias(problem: RegularizedRisk) -> Any:
@@ -81,11 +66,6 @@ def open_box(problem: RegularizedRisk) -> Any:
     return {"point": solution.point, "dual_point": {"alpha": alpha}, "lower_bound": problem.dual_value(alpha)}
 
 
-def uniform_cost(problem: RegularizedRisk) -> Any:
-    """The cost matrix is ignored."""
-    return honest(_with_loss(problem, offset=np.ones_like(problem.loss.offset))).point
-
-
 def mean_threshold(problem: RegularizedRisk) -> Any:
     """One threshold for all levels."""
     point = honest(problem).point
@@ -97,27 +77,10 @@ def transposed(problem: RegularizedRisk) -> Any:
     return np.ascontiguousarray(honest(problem).point["w"].T).reshape(problem.shape)
 
 
-def first_label_only(problem: RegularizedRisk) -> Any:
-    """Keeps only the first piece of every example."""
-    start = problem.loss.start[:-1]
-    one = _with_loss(
-        problem,
-        combine=sp.csr_array(problem.loss.combine[start]),
-        offset=problem.loss.offset[start],
-        start=np.arange(len(start) + 1),
-    )
-    return honest(one).point
-
-
 def scaled_rows(problem: RegularizedRisk) -> Any:
     """Rows are scaled to length 1 first, and w is not scaled back."""
     length = np.sqrt(np.asarray(problem.X**2).sum(axis=1, keepdims=True))
     return honest(replace(problem, X=problem.X / length)).point
-
-
-def stops_early(problem: RegularizedRisk) -> Any:
-    """w = 0, where bundle methods start."""
-    return np.zeros(problem.shape)
 
 
 def changed_input(problem: RegularizedRisk) -> Any:
@@ -126,32 +89,42 @@ def changed_input(problem: RegularizedRisk) -> Any:
     return honest(problem).point
 
 
+#: max(0, -y <w, x>), the perceptron's loss.
+NO_MARGIN = solves_loss(offset=lambda loss: np.zeros_like(loss.offset))
+WRONG_SIGN = solves_loss(combine=lambda loss: -loss.combine)
+UNIFORM_COST = solves_loss(offset=lambda loss: np.ones_like(loss.offset))
+NO_WEIGHTS = solves(weights=lambda problem: None)
+#: C sum xi with C = 1/lam: the risk is not divided by n.
+SUM_FOR_MEAN = solves(lam=lambda problem: problem.lam / problem.loss.n_groups)
+WHOLE_SQUARE = solves(lam=lambda problem: 2.0 * problem.lam)
+#: The first piece of every group, and its zero piece.
+FIRST_PIECE = solves_loss(
+    combine=lambda loss: sp.csr_array(loss.combine[loss.start[:-1]]),
+    offset=lambda loss: loss.offset[loss.start[:-1]],
+    start=lambda loss: np.arange(len(loss.start)),
+)
+
 MUTANTS: tuple[Mutant, ...] = (
-    Mutant("wrong_sign", "margins have the wrong sign", wrong_sign, "risk-planted", ABOVE, "is a sign wrong"),
-    Mutant("no_margin", "the 1 of the hinge is forgotten", no_margin, "risk-enumerated", ABOVE, "where solvers start"),
-    Mutant("no_weights", "the examples' weights are forgotten", no_weights, "risk-classes", ABOVE, "weights of 1"),
-    Mutant("sum_for_mean", "the risk is a sum, not a mean", sum_for_mean, "risk-planted", ABOVE, "lam / n"),
-    Mutant("whole_square", "lam |w|^2 for lam/2 |w|^2", whole_square, "risk-enumerated", ABOVE, "twice the penalty"),
+    Mutant("wrong_sign", "margins have the wrong sign", WRONG_SIGN, "risk-planted", ABOVE, "is a sign wrong"),
+    Mutant("no_margin", "the 1 of the hinge is forgotten", NO_MARGIN, "risk-enumerated", ABOVE, "where solvers start"),
+    Mutant("no_weights", "the examples' weights are forgotten", NO_WEIGHTS, "risk-classes", ABOVE, "weights of 1"),
+    Mutant("sum_for_mean", "the risk is a sum, not a mean", SUM_FOR_MEAN, "risk-planted", ABOVE, "lam / n"),
+    Mutant("whole_square", "lam |w|^2 for lam/2 |w|^2", WHOLE_SQUARE, "risk-enumerated", ABOVE, "twice the penalty"),
     Mutant("no_bias", "the bias is left out", no_bias, "risk-planted-bias", ABOVE, "without a bias"),
-    Mutant(
-        "regularised_bias",
-        "the bias is regularised",
-        regularised_bias,
-        "risk-planted-bias",
-        ABOVE,
-        "a penalty on the bias",
-    ),
+    Mutant("regularised_bias", "the bias is regularised", regularised_bias, "risk-planted-bias", ABOVE,
+           "a penalty on the bias"),
     Mutant("no_balance", "sum y alpha = 0 is dropped", no_balance, "risk-planted-bias", TOO_GOOD),
     Mutant("unbalanced_witness", "the same, with its alpha", unbalanced_witness, "risk-unbalanced", TOO_GOOD),
     Mutant("loosened_bound", "the lower bound is raised by 1%", loosened_bound, "risk-levels", TOO_GOOD),
     Mutant("flattered_value", "the value is lowered by 1%", flattered_value, "risk-enumerated", TOO_GOOD),
     Mutant("open_box", "alpha leaves its box", open_box, "risk-large-lam", TOO_GOOD),
-    Mutant("uniform_cost", "the cost matrix is ignored", uniform_cost, "risk-classes", ABOVE, "costs of 1"),
+    Mutant("uniform_cost", "the cost matrix is ignored", UNIFORM_COST, "risk-classes", ABOVE, "costs of 1"),
     Mutant("mean_threshold", "one threshold for all levels", mean_threshold, "risk-levels", ABOVE),
     Mutant("transposed", "w is transposed", transposed, "risk-labels", ABOVE, "table transposed"),
-    Mutant("first_label_only", "one piece of each group", first_label_only, "risk-labels", ABOVE, "first piece"),
+    Mutant("first_label_only", "one piece of each group", FIRST_PIECE, "risk-labels", ABOVE, "first piece"),
     Mutant("scaled_rows", "rows are scaled to length 1", scaled_rows, "risk-enumerated", ABOVE, "length 1"),
-    Mutant("stops_early", "it stops at its start", stops_early, "risk-hadamard", ABOVE, "where solvers start"),
+    Mutant("stops_early", "it stops at w = 0, its start", lambda problem: np.zeros(problem.shape), "risk-hadamard",
+           ABOVE, "where solvers start"),
     Mutant("changed_input", "it writes to its input", changed_input, "risk-planted", "changes its input"),
     Mutant("not_a_number", "one entry is NaN", not_a_number, "risk-planted", "NaN"),
-)
+)  # fmt: skip

@@ -4,7 +4,6 @@ any dual witness."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,9 @@ import pytest
 import scipy.sparse as sp
 from scipy.linalg import hadamard
 
-from convexstruct import deadline
 from convexstruct.arrays import Vector
 from convexstruct.core.certificates import certify
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
-from convexstruct.families.regularized_risk.solvers.semismooth_newton.smoothed_risk import SmoothedRisk
 from convexstruct.tolerances import ROUNDING
 
 N, D, K = 9, 3, 4
@@ -162,22 +159,3 @@ def test_the_dual_value_is_the_formula_and_its_gap_that_of_fenchel(problem: Regu
     slack = values @ (problem.best_alpha(values) - alpha)
     far = LAM / 2 * np.sum((w - problem.primal_of(alpha)) ** 2)
     assert problem.value(w) - value == pytest.approx(far + slack, rel=ROUNDING)
-
-
-@pytest.mark.parametrize("of", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
-def test_every_product_with_the_features_asks_for_the_deadline(of: Any) -> None:
-    """So an oracle or a certificate of large data ends at most one product after the deadline."""
-    problem = RegularizedRisk.binary(of(np.eye(3)), [1, -1, 1], 0.1)
-    w, alpha, whole = np.ones(3), np.full(3, 0.1), SmoothedRisk.whole(problem)
-    products: list[Callable[[], Any]] = [
-        lambda: problem.forward(w),
-        lambda: problem.adjoint(alpha),
-        lambda: problem.primal({"w": w}),
-        lambda: problem.dual({"alpha": alpha}),
-        lambda: whole.forward(w),
-        lambda: whole.adjoint(alpha),
-    ]
-    for product in products:
-        product()
-        with deadline.within(0.0), pytest.raises(deadline.DeadlinePassed):
-            product()

@@ -60,12 +60,6 @@ def test_a_path_ends_at_its_limits() -> None:
     assert len(long.iteration) < 120
 
 
-def test_a_gap_is_reached_at_the_first_row_within_it() -> None:
-    path = Path([1, 2, 5], [0.1, 0.2, 0.5], [3.0, 2.0, 1.5], [0.5, 0.6, 0.7])
-    assert path.reached(1.0, 1.0) == 1
-    assert path.reached(1.0, 0.1) is None
-
-
 @pytest.mark.parametrize("power", [1.0, 0.5, 0.1])
 def test_a_planted_rate_is_found(power: float) -> None:
     iteration = np.unique(np.geomspace(1, 10_000, 80).astype(int))
@@ -76,13 +70,6 @@ def test_a_planted_rate_is_found(power: float) -> None:
     assert fitted is not None
     assert fitted[0] == pytest.approx(power, rel=0.02)
     assert fitted[1] > fitted[2]
-
-
-def test_no_rate_is_fitted_to_a_run_that_hardly_moves() -> None:
-    path = Path()
-    for k in range(1, 20):
-        path.add(k, 0.0, 2.0 - 0.01 * k, float)
-    assert rate(path, 1.0) is None
     assert rate(Path([1], [0.0], [2.0], [0.5]), 1.0) is None
 
 

@@ -15,7 +15,7 @@ from convexstruct.datasets.generated.hadamard import hadamard
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.bmrm import LsBMRM, QpBMRM
 from convexstruct.families.regularized_risk.solvers.cutting_planes import CuttingPlanes, pack, unpack
-from convexstruct.tolerances import HIGH, LOW, ROUNDING
+from convexstruct.tolerances import HIGH, ROUNDING
 from tests.models.regularized_risk.risks import INSTANCES
 
 BOTH = pytest.mark.parametrize("solver", [QpBMRM(), LsBMRM()], ids=["qp", "ls"])
@@ -79,9 +79,6 @@ def test_every_loss_is_solved_within_few_planes(name: str) -> None:
     problem = INSTANCES[name]()
     found = solve(problem, QpBMRM(), HIGH, max_iterations=300)
     assert found.status is Status.OPTIMAL, found
-    rough = solve(problem, LsBMRM(), LOW, max_iterations=30_000)
-    assert rough.status is Status.OPTIMAL, rough
-    assert rough.lower_bound <= found.primal + ROUNDING
 
 
 @pytest.mark.parametrize("name", INSTANCES)

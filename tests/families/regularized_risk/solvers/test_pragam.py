@@ -69,18 +69,6 @@ def test_the_iterates_are_those_of_algorithm_1_written_out(name: str) -> None:
         alpha, mu = step(middle), (1 - tau) * mu
 
 
-def test_an_l_that_is_too_small_breaks_26() -> None:
-    """The assumption on L is needed: with L a hundredth of |A|^2 / lam the gap exceeds the bound."""
-    problem = INSTANCES["binary"]()
-    L = lipschitz_constant(problem) / 100
-    farthest = largest_distance(problem, np.zeros(problem.n_pieces))
-    gaps = [
-        (iterate.primal - iterate.lower_bound) / (6 * L * farthest / ((k + 1) * (k + 2)))
-        for k, iterate in enumerate(islice(Pragam(L).iterate(problem), 30), start=1)
-    ]
-    assert max(gaps) > 1.0
-
-
 @pytest.mark.parametrize("name", INSTANCES)
 def test_the_largest_distance_is_that_of_some_corner_and_of_none_beyond(name: str) -> None:
     problem = INSTANCES[name]()

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from convexstruct.core import driver
+from benchmarks.exact_models import enumerated_risk
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.semismooth_newton.proximal_point import SemismoothNewton
 from convexstruct.models.regularized_risk.risk import primal
 from convexstruct.tolerances import HIGH
-from tests.families.regularized_risk.exact import optimum as exact_optimum
-from tests.reference import optimum
+from tests.reference import optimum as reference
 
 
 def scaled_columns(kind: str, seed: int) -> RegularizedRisk:
@@ -39,7 +38,7 @@ def test_columns_of_very_different_sizes_are_certified_as_the_conic_solver_has_t
     problem = scaled_columns(kind, seed)
     found = solve(problem, SemismoothNewton(), HIGH)
     assert found.status is Status.OPTIMAL, found
-    assert found.primal == pytest.approx(optimum(primal(problem)).value, rel=10 * HIGH.gap)
+    assert found.primal == pytest.approx(reference(primal(problem)).value, rel=10 * HIGH.gap)
 
 
 @pytest.mark.parametrize("unit", [1e-30, 1e8, 1e30])
@@ -52,8 +51,7 @@ def test_features_of_any_unit_beside_a_lam_that_knows_nothing_of_it(unit: float,
     assert solve(problem, SemismoothNewton(), HIGH).status is Status.OPTIMAL
 
 
-@pytest.mark.parametrize("size", [1e-300, 1e150, 1e300])
-@pytest.mark.parametrize("lam", [1e-2, 1e300])
+@pytest.mark.parametrize(("size", "lam"), [(1e-300, 1e-2), (1e150, 1e-2), (1e300, 1e300)])
 @pytest.mark.parametrize("kind", ["binary", "bias", "multiclass", "one column"])
 def test_features_at_the_ends_of_what_floats_can_say_end_in_a_gap_or_in_rounding(
     size: float, lam: float, kind: str
@@ -85,13 +83,14 @@ def test_a_separable_set_of_any_size_is_optimal(size: float) -> None:
     assert again.iterations <= 2
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_constant_feature_beyond_what_a_witness_can_balance_is_rounding(seed: int) -> None:
     """The bound kept is that of the start, which has no rounding; the last witness's has nothing else."""
     X = np.column_stack((np.random.default_rng(seed).normal(size=(30, 2)), np.full(30, 1.7e18)))
     found = solve(RegularizedRisk.binary(X, np.arange(30) % 2, 1e-2), SemismoothNewton(), HIGH)
     assert found.status is Status.ROUNDING
     assert "feature 2 reaches 1.7e+18" in found.message
+    assert "take a larger lam" in RegularizedRisk.binary(np.ones((4, 1)), [0, 1, 0, 1], 1e-12).rounding_reason({}, None)
 
 
 @pytest.mark.parametrize("size", [1e-100, 1e200])
@@ -130,14 +129,15 @@ def scaled_both_ways(kind: str, seed: int) -> RegularizedRisk:
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "pieces"])
 def test_rows_and_columns_that_differ_by_1e12_are_bracketed_and_a_rest_names_the_feature_to_scale(kind: str) -> None:
-    optimal = 0
-    for seed in range(6):
+    optimal, seeds = 0, 2 if kind == "multiclass" else 6  # in fractions those take seconds
+    for seed in range(seeds):
         problem = scaled_both_ways(kind, seed)
         found = solve(problem, tol=HIGH)
-        assert Decimal(found.lower_bound) <= exact_optimum(problem) <= Decimal(found.primal)
+        optimum = enumerated_risk(problem).optimum()[0]
+        assert Fraction(found.lower_bound) <= optimum <= Fraction(found.primal)
         optimal += found.status is Status.OPTIMAL
         assert found.status is Status.OPTIMAL or "scale the features to sizes near 1" in found.message
-    assert optimal >= 5
+    assert optimal >= seeds - 1
 
 
 @pytest.mark.parametrize("seed", [4, 6])
@@ -159,14 +159,6 @@ def time_stamps(kind: str, n: int, C: float, seed: int) -> RegularizedRisk:
 
 @pytest.mark.parametrize("kind", ["binary", "bias", "levels"])
 def test_a_time_stamp_as_a_feature_ends_in_a_gap_or_in_rounding_that_names_it(kind: str) -> None:
-    for seed in range(2):
-        for n, C in ((60, 1.0), (200, 100.0)):
-            found = solve(time_stamps(kind, n, C, seed))
-            assert found.status is Status.OPTIMAL or (found.status is Status.ROUNDING and "feature 5" in found.message)
-
-
-def test_runs_whose_certificates_fall_short_of_their_own_gap_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    problems = [time_stamps(kind, n, 1.0, seed) for kind in ("bias", "levels") for n in (60, 200) for seed in range(8)]
-    assert all(solve(problem).status in (Status.OPTIMAL, Status.ROUNDING) for problem in problems)
-    monkeypatch.setattr(driver._Run, "falls_short", lambda run, found: False)
-    assert any(solve(problem).status is Status.INACCURATE for problem in problems)
+    for seed, (n, C) in enumerate(((60, 1.0), (200, 100.0))):
+        found = solve(time_stamps(kind, n, C, seed))
+        assert found.status is Status.OPTIMAL or (found.status is Status.ROUNDING and "feature 5" in found.message)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
-from convexstruct.families.regularized_risk.solvers.semismooth_newton import cells, direction, groups, smoothed_risk
+from convexstruct.families.regularized_risk.solvers.semismooth_newton import cells, groups, smoothed_risk
 from convexstruct.families.regularized_risk.solvers.semismooth_newton.smoothed_risk import SmoothedRisk
 from convexstruct.tolerances import HIGH, ROUNDING
 from tests.families.regularized_risk.solvers.semismooth_newton.instances import (
@@ -67,53 +65,17 @@ def test_products_of_newtons_matrix_are_those_of_the_matrix(monkeypatch: pytest.
 
 @pytest.mark.parametrize("is_sparse", [False, True])
 @pytest.mark.parametrize("kind", ["multiclass", "multilabel"])
-@pytest.mark.parametrize("seed", range(3))
-def test_rows_of_newtons_matrix_give_its_products_and_its_direction(kind: str, is_sparse: bool, seed: int) -> None:
-    """B of pieces of several outputs: B'B is the matrix, B B' is what is factored, and both ways give one direction."""
-    rng = np.random.default_rng(seed)
+def test_rows_of_newtons_matrix_give_its_products(kind: str, is_sparse: bool) -> None:
+    """B of pieces of several outputs: B'B is the matrix, B B' is what is factored."""
+    rng = np.random.default_rng(0)
     X = rng.normal(size=(N, 20))
     risk, tau = SmoothedRisk.whole(outputs_problem(kind, sp.csr_array(X) if is_sparse else X)), 0.1
     v = risk.offset + risk.forward(0.05 * rng.normal(size=risk.dimension))
     now, _ = risk.at(np.zeros(risk.dimension), v / tau)
     free = np.flatnonzero(now.free)
-    assert risk.of_one_row
-    assert 0 < len(free) <= direction.OUTPUTS_SHARE * risk.dimension
+    assert 0 < len(free) <= risk.dimension
     square, forward, adjoint = groups.grouped_rows(risk, now, free, tau)
     B = np.column_stack([forward(unit) for unit in np.eye(risk.dimension)])
     np.testing.assert_allclose(B @ B.T, square, atol=ROUNDING)
     np.testing.assert_allclose(B.T @ B, groups.grouped_matrix(risk, now, free, tau), atol=ROUNDING)
     np.testing.assert_allclose(np.column_stack([adjoint(unit) for unit in np.eye(len(free))]), B.T, atol=ROUNDING)
-    directions = []
-    for share in (1.0, 0.0):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(direction, "OUTPUTS_SHARE", share)
-            factored = direction._factored(risk, now, free, tau)
-            assert factored is not None
-            directions.append(factored[0](-now.slope_w))
-    np.testing.assert_allclose(directions[0], directions[1], rtol=1e-7, atol=1e-10)
-
-
-def test_pieces_of_several_rows_have_no_such_rows() -> None:
-    X = np.random.default_rng(0).normal(size=(4, D))
-    places = sp.csr_array((np.ones(2), [0, 2 * K], [0, 2]), shape=(1, 4 * K))
-    whole = SmoothedRisk.whole(outputs_problem("multiclass", X))
-    assert whole.of_one_row
-    assert not replace(whole, combine=places).of_one_row
-    assert not replace(whole, combine=sp.csr_array((1, 4 * K))).of_one_row
-
-
-def test_blocks_of_dependent_features_precondition_by_a_ridge(monkeypatch: pytest.MonkeyPatch) -> None:
-    """lam is lost in the rounding of the blocks: without BLOCK_RIDGE none is factored, and the identity stands in."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 20)) @ (rng.normal(size=(20, 40)) * 10.0 ** rng.uniform(-1.5, 1.5, size=(20, 1)))
-    problem = RegularizedRisk.multiclass(X, rng.permutation(np.arange(200) % 5), 1e-20)
-    risk = SmoothedRisk.whole(problem)
-    now, _ = risk.at(np.zeros(risk.dimension), np.full(problem.n_pieces, 0.2))  # every piece is free
-    monkeypatch.setattr(direction, "_matrix_work", lambda *_, **__: np.inf)
-    steps = []
-    for ridge in (groups.BLOCK_RIDGE, 0.0):
-        monkeypatch.setattr(groups, "BLOCK_RIDGE", ridge)
-        effort = direction.Effort()
-        direction.direction(risk, now, 1e-3, effort)
-        steps.append(effort.expected)
-    assert steps[1] >= 4 * steps[0]
