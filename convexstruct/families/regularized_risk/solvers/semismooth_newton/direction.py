@@ -86,8 +86,8 @@ def _rows_suffice(risk: SmoothedRisk, free: Index) -> bool:
 
 
 def _outputs_suffice(risk: SmoothedRisk, free: Index) -> bool:
-    """The same for pieces of several outputs, each of one row of X (`grouped_rows`)."""
-    return risk.n_outputs > 1 and risk.of_one_row and len(free) <= OUTPUTS_SHARE * risk.dimension
+    """The same for pieces of several outputs (`grouped_rows`)."""
+    return risk.n_outputs > 1 and len(free) <= OUTPUTS_SHARE * risk.dimension
 
 
 def _matrix_work(risk: SmoothedRisk, free: Index) -> float:

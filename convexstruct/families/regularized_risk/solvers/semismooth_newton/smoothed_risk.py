@@ -121,17 +121,6 @@ class SmoothedRisk:
         """The share of each group; (G,)."""
         return self.share[self.first]
 
-    @cached_property
-    def of_one_row(self) -> bool:
-        """Whether each piece takes scores of one row of X, and at least one."""
-        if self.combine is None:
-            return True
-        taken = np.diff(self.combine.indptr)
-        if not taken.all():
-            return False
-        example = self.combine.indices // self.n_outputs
-        return bool((example == np.repeat(example[self.combine.indptr[:-1]], taken)).all())
-
     # -- the linear map, w flat ----------------------------------------------------------------------------------------
 
     def forward(self, w: Vector) -> Vector:
