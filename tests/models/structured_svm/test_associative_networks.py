@@ -8,7 +8,7 @@ import pytest
 
 from convexstruct.core.solution import Status
 from convexstruct.families.structured_svm.problem import StructuredSVM
-from convexstruct.models.structured_svm.associative_networks import associative, thresholds, with_most_agreement
+from convexstruct.models.structured_svm.associative_networks import associative, thresholds
 from convexstruct.models.structured_svm.cuts import n_slack_cuts
 from convexstruct.models.structured_svm.enumerated import n_slack
 from convexstruct.models.structured_svm.max_margin_markov import local_relaxation
@@ -37,13 +37,13 @@ def test_for_two_labels_and_on_forests_it_is_the_structural_svm(name: str, solve
     agrees(associative(problem), optimum(n_slack(problem)).value, solver)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(3))
 def test_for_two_labels_it_is_exact_on_the_complete_graph_too(seed: int) -> None:
     problem = svm(seed, graphs=(nx.complete_graph(5), nx.complete_graph(3)), n_labels=2, associative=True, C=0.3)
     agrees(associative(problem), optimum(n_slack(problem)).value, "CLARABEL")
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(3))
 def test_for_three_labels_on_cycles_it_is_a_relaxation_that_equals_the_local_polytope(seed: int) -> None:
     problem = svm(seed, graphs=(nx.complete_graph(4), ladder(3)), associative=True, C=0.5, noise=2.0)
     exact = optimum(n_slack(problem)).value
@@ -71,18 +71,6 @@ def test_without_an_equation_the_optimum_is_another(label: str) -> None:
     assert not close(said.value, optimum(n_slack(problem)).value, LOW.gap)
 
 
-def test_the_multipliers_are_the_marginals() -> None:
-    problem = EXACT["two labels, a ladder, weighted, a cost each"]()
-    formulation = associative(problem)
-    optimum(formulation)
-    features = problem.features
-    mu = np.asarray(formulation.dual_values["node"]) / problem.ceiling[features.example][:, None]
-    np.testing.assert_allclose(mu.sum(axis=1), 1.0, atol=HIGH.feasibility)
-    both = np.asarray(formulation.dual_values["edge"]) / problem.ceiling[features.edge_example][:, None]
-    assert (both <= mu[features.edges[:, 0]] + HIGH.feasibility).all()
-    assert (both <= mu[features.edges[:, 1]] + HIGH.feasibility).all()
-
-
 def test_thresholds_mix_to_the_marginals_and_agree_as_often_as_they_can() -> None:
     problem = svm(0, graphs=LOOPY, n_labels=2, associative=True)
     features = problem.features
@@ -95,24 +83,6 @@ def test_thresholds_mix_to_the_marginals_and_agree_as_often_as_they_can() -> Non
     u, v = features.edges.T
     both = ((labels[:, u] & labels[:, v]) * shares[:, features.edge_example]).sum(axis=0)
     np.testing.assert_allclose(both, np.minimum(p[u], p[v]), atol=ROUNDING)
-
-
-def test_edge_marginals_that_agree_fit_their_nodes() -> None:
-    features = svm(0, graphs=LOOPY).features
-    mu = np.random.default_rng(1).dirichlet(np.ones(3), size=features.n_nodes)
-    mu[features.edges[0]] = mu[features.edges[0, 0]]
-    table = with_most_agreement(features, mu)
-    u, v = features.edges.T
-    np.testing.assert_allclose(table.sum(axis=2), mu[u], atol=ROUNDING)
-    np.testing.assert_allclose(table.sum(axis=1), mu[v], atol=ROUNDING)
-    np.testing.assert_allclose(np.trace(table, axis1=1, axis2=2), np.minimum(mu[u], mu[v]).sum(axis=1), atol=ROUNDING)
-
-
-def test_other_networks_are_refused() -> None:
-    with pytest.raises(ValueError, match="associative=True"):
-        associative(svm(0))
-    with pytest.raises(ValueError, match="zero-one loss, wanted"):
-        associative(svm(0, associative=True, loss="zero_one"))
 
 
 def test_an_image_of_two_labels_too_wide_for_a_junction_tree_is_stated() -> None:

@@ -16,7 +16,7 @@ from convexstruct.models.structured_svm.enumerated import n_slack
 from convexstruct.models.structured_svm.inner_products import dual_kernel, gram, matrix_form
 from convexstruct.models.structured_svm.max_margin_markov import marginals
 from convexstruct.tolerances import HIGH, LOW, ROUNDING
-from tests.models.structured_svm.instances import COSTS, svm, tree
+from tests.models.structured_svm.instances import svm
 from tests.reference import SOLVERS, agrees, close, optimum
 
 
@@ -51,24 +51,12 @@ def test_small_inputs_count_beside_large_ones(large: float) -> None:
     assert dual_kernel(kernelised).solve().lower_bound <= reached
 
 
-def test_a_kernel_of_more_features_than_nodes_predicts_the_training_labels_as_the_primal_does() -> None:
-    problem = svm(12, lengths=(2, 3, 1), n_labels=2, as_kernel=True, C=50.0)
-    from_gram, from_features = dual_kernel(problem).solve(), n_slack(problem).solve()
-    np.testing.assert_array_equal(problem.decode(from_gram.point["w"]), problem.decode(from_features.point["w"]))
-    np.testing.assert_array_equal(problem.decode(from_gram.point["w"]), problem.features.truth)
-
-
 def test_sparse_features_have_the_same_gram_matrix() -> None:
     x = sp.random_array((5, 4), density=0.5, rng=np.random.default_rng(0), format="csr")
     problem = StructuredSVM.read(x, [[0, 1], [1, 0, 0]], C=1.0)
     np.testing.assert_allclose(gram(problem), x.toarray() @ x.toarray().T)
     agrees(dual_kernel(problem), optimum(n_slack(problem)).value, "CLARABEL")
     agrees(marginals(problem), optimum(n_slack(problem)).value, "CLARABEL")
-
-
-def test_too_many_labellings_for_a_dense_matrix_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"2187 labellings, wanted at most 1500 .*'n_slack_cuts'"):
-        dual_kernel(svm(0, lengths=(7,)))
 
 
 # -- Theorem 1 ---------------------------------------------------------------------------------------------------------
@@ -82,11 +70,6 @@ def test_theorem_1_is_the_margin_loss_in_every_convention(
 ) -> None:
     problem = svm(1, lengths=lengths, **scale)
     agrees(matrix_form(problem), optimum(n_slack(problem)).value, solver)
-
-
-def test_in_the_convention_of_paper_3_the_parameters_are_beta_and_1() -> None:
-    formulation = matrix_form(svm(1, beta=0.7))
-    assert {key: parameter.value for key, parameter in formulation.parameters.items()} == {"lam": 0.7, "C": 1.0}
 
 
 def test_theorem_1_as_printed_overestimates() -> None:
@@ -116,19 +99,3 @@ def test_theorem_1_at_any_marginals_is_the_dual_of_the_margin_loss() -> None:
     psi, loss = problem.aggregate({"labels": labels, "label_shares": shares})
     assert of.objective.value == pytest.approx(problem.dual_value(psi, loss), rel=ROUNDING)
     assert all(c.violation().max() < HIGH.feasibility for part in of.equations.values() for c in part)
-
-
-@pytest.mark.parametrize(
-    ("problem", "why"),
-    [
-        (lambda: svm(0, graphs=(tree(0),)), "chains"),
-        (lambda: svm(0, n_edge_features=2), "chains whose edges share one table"),
-        (lambda: svm(0, associative=True), "chains whose edges share one table"),
-        (lambda: svm(0, loss=COSTS), "Hamming loss"),
-        (lambda: svm(0, loss="zero_one"), "Hamming loss"),
-        (lambda: svm(0, lengths=(1600,)), "at most 1500 nodes"),
-    ],
-)
-def test_theorem_1_is_of_stationary_chains_and_the_hamming_loss(problem: Callable[[], StructuredSVM], why: str) -> None:
-    with pytest.raises(ValueError, match=f"without .*{why}.*'marginals'"):
-        matrix_form(problem())

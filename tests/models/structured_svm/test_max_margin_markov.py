@@ -14,7 +14,7 @@ from convexstruct.marginals.pairwise_polytope import is_forest
 from convexstruct.models.structured_svm.enumerated import n_slack
 from convexstruct.models.structured_svm.max_margin_markov import local_relaxation, marginals
 from convexstruct.tolerances import HIGH, LOW
-from tests.models.structured_svm.instances import DECOMPOSABLE, LOOPY, OTHER, frustrated, svm, tree
+from tests.models.structured_svm.instances import DECOMPOSABLE, frustrated, svm
 from tests.models.structured_svm.test_enumerated import instance
 from tests.reference import agrees, close, optimum
 
@@ -43,12 +43,6 @@ def test_on_any_small_graph_exact_marginals_are_the_labellings_and_the_local_pol
         assert close(above, expected.primal)
 
 
-@pytest.mark.parametrize("name", [name for name in OTHER if "slack" in name or "one" in name])
-def test_what_does_not_decompose_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=r"(slack scaling|zero-one loss), wanted margin scaling.*'n_slack_cuts'"):
-        marginals(OTHER[name]())
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_one_way_consistency_as_printed_overestimates(seed: int) -> None:
     problem = svm(seed, lengths=(4, 3), C=2.0)
@@ -57,20 +51,6 @@ def test_one_way_consistency_as_printed_overestimates(seed: int) -> None:
     assert close(optimum(formulation).value, expected)
     assert optimum(formulation.without("5.3")).value > expected * (1 + LOW.gap)
     assert optimum(formulation.without("5.2")).value > expected * (1 + LOW.gap)
-
-
-def test_the_simplex_of_the_first_node_alone_is_enough() -> None:
-    """(5.1) elsewhere follows from (5.2) and (5.3), as it does not in print."""
-    problem = svm(0, lengths=(4, 3))
-    formulation = marginals(problem)
-    expected = optimum(formulation).value
-    mu = formulation.variables["mu"]
-    first = problem.features.node_start[:-1]
-    total = sum(mu[:, s] for s in range(3))
-    fewer = formulation.without("5.1").adding("first", total[first] == 1)
-    assert close(optimum(fewer).value, expected)
-    printed = fewer.without("5.3").reference()
-    assert printed.status != "optimal" or not close(printed.value, expected, LOW.gap)
 
 
 @pytest.mark.parametrize("label", ["w", "sum", "agree", "z"])
@@ -89,37 +69,7 @@ def test_node_and_edge_marginals_need_every_equation(label: str) -> None:
     assert not close(said.value, expected, LOW.gap)
 
 
-def test_forests_and_cycles_of_one_data_set_share_one_program() -> None:
-    problem = svm(3, graphs=(*LOOPY, tree(1, 4)), n_labels=2, weighted=True)
-    formulation = marginals(problem)
-    assert set(formulation.variables) == {"z", "w"}
-    agrees(formulation, optimum(n_slack(problem)).value, "CLARABEL")
-
-
-def test_the_size_grows_with_the_nodes_not_with_the_labellings() -> None:
-    problem = svm(0, lengths=(30, 1, 12), n_labels=4, C=0.1)
-    formulation = marginals(problem)
-    assert formulation.sizes.variables == 43 * 4 + (29 + 11) * 16 + problem.dimension
-    solution = formulation.solve()
-    assert solution.gap <= HIGH.gap
-
-
-def test_a_graph_too_wide_for_a_junction_tree_is_refused_with_its_width() -> None:
-    problem = svm(0, graphs=(nx.convert_node_labels_to_integers(nx.grid_2d_graph(5, 5)),), n_labels=8)
-    with pytest.raises(ValueError, match=r"tree width.*relaxed"):
-        marginals(problem)
-
-
 # -- the relaxation ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", DECOMPOSABLE)
-def test_the_local_polytope_lies_above_and_on_forests_it_is_exact(name: str) -> None:
-    problem, expected = instance(name)
-    value = optimum(local_relaxation(problem)).value
-    assert value >= expected - HIGH.gap * max(1.0, abs(expected))
-    if is_forest(problem.features):
-        assert close(value, expected)
 
 
 def test_on_cycles_the_relaxation_lies_strictly_above() -> None:
@@ -147,8 +97,3 @@ def test_the_relaxation_is_certified_as_the_problem_with_relaxed_inference(name:
     assert isinstance(stated, StructuredSVM)
     assert stated.oracle.relaxed == (not is_forest(problem.features))
     assert solution.primal >= expected * (1 - HIGH.gap)
-
-
-@pytest.mark.parametrize("graph", [nx.path_graph(4), nx.cycle_graph(4), nx.empty_graph(3), tree(2, 5)])
-def test_a_forest_is_known_as_one(graph: nx.Graph) -> None:
-    assert is_forest(svm(0, graphs=(graph, nx.path_graph(2))).features) == nx.is_forest(graph)
