@@ -12,7 +12,7 @@ import convexstruct as cs
 from convexstruct.arrays import Matrix
 from convexstruct.core.certificates import certify
 from convexstruct.families.energy_network import ConvexEnergyNetwork
-from convexstruct.tolerances import DERIVATIVE, HIGH, ROUNDING
+from convexstruct.tolerances import HIGH, ROUNDING
 from tests.families.energy_network.networks import least_energy, small, weights, written_out
 
 
@@ -61,18 +61,8 @@ def test_every_r_bounds_every_w(n: int, n_labels: int, n_units: int, lam: float,
         assert problem.dual({"r": r}).lower <= min(above)
 
 
-def test_the_slope_of_d_is_that_of_the_loss_augmented_energies() -> None:
-    problem, rng = small(2, n_units=2), np.random.default_rng(2)
-    r, way = rng.uniform(0.2, 0.8, size=problem.T.shape), rng.normal(size=problem.T.shape)
-    point, signs = problem.weights(r), 1.0 - 2.0 * problem.T
-    slope = -signs * problem.energy(point).gradient(problem.scores(point), problem.T + signs * r)
-    step = 1e-6
-    ahead, behind = (float(problem.dual({"r": r + sign * step * way})) for sign in (1, -1))
-    assert (slope * way).sum() == pytest.approx((ahead - behind) / (2.0 * step), rel=DERIVATIVE)
-
-
 @pytest.mark.parametrize("n_units", [0, 2])
-@pytest.mark.parametrize("size", [1e-8, 1e-3, 1e3, 1e6])
+@pytest.mark.parametrize("size", [1e-8, 1e6])
 def test_the_optimum_is_certified_at_other_scales(size: float, n_units: int) -> None:
     base = small(3, n_units=n_units)
     scaled = ConvexEnergyNetwork(size * np.asarray(base.X), base.labels, base.lam, base.hidden)
@@ -96,12 +86,6 @@ def test_q_that_is_semidefinite_up_to_rounding_is_a_point_and_another_is_repaire
     far = certify(problem, {**point, "Q": point["Q"] - np.eye(3)})
     assert far.residuals["Q not semidefinite"] > 0.1
     assert np.isfinite(far.primal)
-
-
-def test_only_the_symmetric_part_of_q_counts() -> None:
-    problem = small(6)
-    q = np.array([[2.0, 1.0, 0.0], [-1.0, 1.0, 0.5], [0.0, -0.5, 1.0]])
-    assert np.array_equal(problem.as_point({"U": np.zeros((3, 3)), "Q": q})["Q"], np.diag([2.0, 1.0, 1.0]))
 
 
 def test_sparse_inputs_are_the_same_problem() -> None:

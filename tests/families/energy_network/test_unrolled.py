@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import mpmath
 import numpy as np
 import pytest
 
 import convexstruct as cs
 from convexstruct.arrays import Point
 from convexstruct.families.energy_network import UnrolledEnergyNetwork
-from convexstruct.families.energy_network.energy import sigmoid
 from convexstruct.families.energy_network.unrolled import KINDS, LOSSES
-from convexstruct.rounding import exact
 from convexstruct.tolerances import DERIVATIVE, ROUNDING
 
 #: Unequal lengths, as the index of eta matters.
@@ -69,41 +66,6 @@ def written_out(problem: UnrolledEnergyNetwork, point: Point) -> float:
         loss = ((y - t) ** 2).sum() if problem.loss == "squared" else (t + (1.0 - 2.0 * t) * y).sum()
         value += max(0.0, energy(t) - energy(y) + float(loss))
     return value
-
-
-def exact_steps(problem: UnrolledEnergyNetwork, point: Point) -> list[Any]:
-    """y_0, .., y_T (n, L), in 60 digits."""
-    many = {name: np.array([mpmath.mpf(x) for x in each.ravel()]).reshape(each.shape) for name, each in point.items()}
-    sigmoids = np.vectorize(lambda z: 1 / (1 + mpmath.exp(-z)), otypes=[object])
-    every = []
-    for x in problem.X:
-        logits = many["B"] @ x
-        each = [sigmoids(logits)]
-        for eta in problem.steps.tolist():
-            slope = many["A"].T @ (many["c"] * sigmoids(many["A"] @ each[-1] + many["b"])) - many["U"] @ x
-            logits = logits - eta * slope
-            y = sigmoids(logits) if problem.kind == "entropic" else each[-1] - eta * slope
-            each.append(np.clip(y, 0, 1) if problem.kind == "projected" else y)
-        every.append(each)
-    return [np.array(step) for step in zip(*every)]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_a_step_is_wrong_by_is_multiplied_by_those_that_follow(kind: str) -> None:
-    """At a maximum of the energy, which is steep there, a step of 100 takes y hundreds of times as far away as it was:
-    errors hold at each step, and would not if they were those of the step alone."""
-    rng = np.random.default_rng(0)
-    problem = UnrolledEnergyNetwork(np.ones((1, 1)), np.zeros((1, 1), int), 0.1, 1, np.full(2, 100.0), kind)
-    short = 0
-    for a, c in zip(rng.uniform(90.0, 100.0, size=20), rng.uniform(-0.011, -0.009, size=20)):
-        point = {"A": a, "B": 0.1, "b": -a * sigmoid(0.1), "c": c, "U": 0.5 * a * c}
-        point = {name: np.full(problem.shapes[name], value) for name, value in point.items()}
-        scores, found = problem.forward(point, problem.X, carried=True)
-        with mpmath.workdps(60):
-            off = [abs(of - at.value) for of, at in zip(exact_steps(problem, point), found.y)]
-        assert all((apart <= at.errors).all() for apart, at in zip(off, found.y))
-        short += int((off[2] > (problem.slope(point, scores, exact(found.y[1].value)) * 100.0).errors).sum())
-    assert short
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -196,13 +158,6 @@ def test_steps_that_diverge_have_no_value_and_are_named() -> None:
         wild.predict(point)
     with pytest.raises(ValueError, match=r"steps\[1\]"):
         cs.solve(wild)
-
-
-def test_t_0_needs_a_step_of_length_0() -> None:
-    """Without steps F alone predicts: one step of length 0 says the same."""
-    problem, point = drawn()
-    still = UnrolledEnergyNetwork(problem.X, problem.labels, 0.1, 3, np.zeros(1))
-    assert still.relaxed(point) == pytest.approx(1.0 / (1.0 + np.exp(-problem.X @ point["B"].T)), rel=ROUNDING)
 
 
 def test_steps_that_multiply_rounding_without_end_are_named_as_its_cause() -> None:

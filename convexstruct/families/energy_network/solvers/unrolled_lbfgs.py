@@ -16,12 +16,9 @@ from convexstruct import deadline
 from convexstruct.arrays import Point, Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, one_of, positive, read_options, seed
-from convexstruct.core.quasi_newton import Pairs, wolfe_search
+from convexstruct.core.quasi_newton import VALUE_ROUNDING, Pairs, wolfe_search
 from convexstruct.core.solution import Solution
 from convexstruct.families.energy_network.unrolled import PRODUCTS, UnrolledEnergyNetwork
-
-#: Below this share of J a difference of two values is rounding.
-VALUE_ROUNDING = 1e-14
 
 
 @dataclass(frozen=True)
