@@ -70,10 +70,3 @@ def test_the_optimum_lies_within_the_bracket_of_every_formulation_and_solver(cos
     tight = [name for name, each in brackets.items() if each.gap <= LOW.gap]
     assert "fast path" in tight
     assert len(tight) >= (2 if largest >= 1e9 else len(brackets)), brackets
-
-
-def test_more_values_than_can_be_decoded_are_refused_at_the_door() -> None:
-    table = np.zeros((13, 2))
-    table[:, 1] = np.random.default_rng(0).random(13) + 0.1
-    with pytest.raises(ValueError, match=r"loss has 13 different costs in example 0, .* of one coarser unit"):
-        StructuredSVM.read([np.ones((13, 1))], [[0] * 13], 2, loss=[table], scaling="slack", C=1.0)

@@ -92,9 +92,11 @@ def test_the_objective_is_its_formula_over_all_labellings_and_lies_below_every_c
 
 
 @each_small
-def test_a_run_ends_at_a_stationary_point_between_the_bound_and_all_starts(name: str) -> None:
+def test_a_run_never_rises_and_ends_at_a_stationary_point_between_the_bound_and_all_starts(name: str) -> None:
     problem = SMALL[name]
-    found = solve(problem)
+    values: list[float] = []
+    found = solve(problem, callback=lambda iterate, _: values.append(iterate.primal))
+    assert (np.diff(values) <= ROUNDING * problem.trivial_value).all()
     assert found.status in (Status.STATIONARY, Status.OPTIMAL)
     assert found.certificate == certify(problem, found.point, found.dual_point)
     assert found.lower_bound <= least(name)[1]
@@ -104,16 +106,6 @@ def test_a_run_ends_at_a_stationary_point_between_the_bound_and_all_starts(name:
     machine = problem.machine(h)  # no completion is better at w, and w is the best of this completion
     assert machine.primal({"w": w}).upper == pytest.approx(found.primal, rel=1e-9, abs=1e-9)
     assert found.primal <= solve(machine, tol=HIGH).primal + 3 * HIGH.gap * problem.trivial_value
-
-
-@each_small
-def test_the_loss_never_rises_and_is_never_below_that_of_the_formula(name: str) -> None:
-    problem = SMALL[name]
-    values = []
-    for iterate in ConcaveConvex().iterate(problem):
-        values.append(iterate.primal)
-        assert problem.primal(iterate.point).lower <= iterate.primal * (1 + ROUNDING) + ROUNDING
-    assert (np.diff(values) <= ROUNDING * problem.trivial_value).all()
 
 
 @each_small
@@ -127,12 +119,10 @@ def test_of_the_starts_at_every_completion_the_best_is_the_least_of_all(name: st
     assert least(name)[0] <= min(ends) <= least(name)[1] + HIGH.gap * problem.trivial_value
 
 
-def test_more_starts_never_end_worse_and_the_message_says_what_was_measured() -> None:
+def test_more_starts_never_end_worse() -> None:
     problem = made(6, (4, 4, 4, 4), 3)
     one, many = (solve(problem, ConcaveConvex(restarts=n)) for n in (1, 6))
-    assert many.primal <= one.primal
-    assert "no completion of the labels scores higher at w" in one.message
-    assert 0 < one.lower_bound < one.primal
+    assert 0 < one.lower_bound < many.primal <= one.primal
 
 
 def test_with_all_labels_known_it_is_the_structural_svm_and_with_none_it_is_0() -> None:
@@ -153,22 +143,3 @@ def test_completions_are_those_of_the_sets_and_predictions_of_all_labels() -> No
     assert [len(each) for each in completed] == [3, 1, 3]
     assert problem.known[np.arange(7), np.concatenate(completed)].all()
     assert [y.tolist() for y in problem.predict(w)] == [y.tolist() for y in problem.model.predict(w)]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"allowed": [[0, 3]]}, r"allowed\[0\]\[1\] is 3, wanted a whole number from -1 to 1"),
-        (
-            {"allowed": [[[True, False], [False, False]]]},
-            r"allowed\[0\] allows no label at node 1, wanted at least one",
-        ),
-        ({"n_labels": None}, "n_labels is None, wanted the number of labels"),
-        ({"loss": "zero_one"}, "loss is 'zero_one', wanted one of hamming, ring or a cost matrix"),
-        ({"C": None}, "the scale needs exactly one of C, C_mean, lam, beta, got none"),
-    ],
-)
-def test_malformed_input_is_refused_in_a_sentence(change: dict[str, Any], message: str) -> None:
-    given: dict[str, Any] = {"node_features": [np.ones((2, 1))], "allowed": [[0, -1]], "n_labels": 2, "C": 1.0}
-    with pytest.raises(ValueError, match=message):
-        LatentSVM.read(**(given | change))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from itertools import product
 from typing import Any
@@ -14,13 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convexstruct.core.certificates import certify
-from convexstruct.core.driver import solve
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.features.graphs.pairwise import read_pairwise
-from convexstruct.inference.exact import Best, Inference
 from convexstruct.inference.loopy import choose_oracle
 from convexstruct.marginals.pairwise_enumeration import EnumeratedPairwise, enumerate_pairwise
-from convexstruct.tolerances import LOW, ROUNDING
+from convexstruct.tolerances import ROUNDING
 from tests.models.structured_svm.instances import INSTANCES, LOOPY, svm
 
 EXAMPLES = settings(max_examples=100, deadline=None, derandomize=True)
@@ -60,32 +58,7 @@ def test_the_hinge_is_the_largest_violation_of_all_labellings(name: str, seed: i
             assert at == every.truth[i]
 
 
-@pytest.mark.parametrize("scaling", ["margin", "slack"])
-@pytest.mark.parametrize(
-    ("given_as", "value_of"),
-    [
-        ({"C": 0.7}, lambda square, xi, n: 0.5 * square + 0.7 * xi),
-        ({"C_mean": 0.7}, lambda square, xi, n: 0.5 * square + 0.7 / n * xi),
-        ({"lam": 0.7}, lambda square, xi, n: 0.35 * square + xi / n),
-        ({"beta": 0.7}, lambda square, xi, n: 0.35 * square + xi),
-    ],
-)
-def test_p_is_that_of_the_paper_whose_convention_is_used(given_as: Any, value_of: Any, scaling: str) -> None:
-    problem = svm(1, scaling=scaling, **given_as)
-    every = enumerate_pairwise(problem.features, problem.loss)
-    w = np.random.default_rng(0).normal(size=problem.dimension)
-    each = violations(problem, every, w)
-    xi = sum(max(0.0, each[every.example == i].max()) for i in range(4))
-    assert problem.primal({"w": w}) == pytest.approx(value_of(w @ w, xi, 4), rel=ROUNDING)
-
-
 # -- points ------------------------------------------------------------------------------------------------------------
-
-
-def test_a_point_is_read_from_an_array_or_a_mapping() -> None:
-    problem = svm(0)
-    for given_as in (np.ones(15), list(np.ones(15)), {"w": np.ones(15)}):
-        np.testing.assert_array_equal(problem.as_point(given_as)["w"], np.ones(15))
 
 
 @pytest.mark.parametrize("inference", ["exact", "minimum_cut", "expansion", "relaxed"])
@@ -124,12 +97,8 @@ def test_the_best_multiple_between_0_and_1_is_found(seed: int, associative: bool
 def test_how_far_edge_weights_lie_below_0_is_relative_where_they_are_large(size: float) -> None:
     problem = svm(0, associative=True)
     w = np.zeros(problem.dimension)
-    assert problem.residuals({"w": w}) == {"w_edge below 0": 0.0}
-    at = np.flatnonzero(problem.features.nonnegative)
-    w[at[:2]] = (size, -1e-4 * size)
+    w[np.flatnonzero(problem.features.nonnegative)[:2]] = (size, -1e-4 * size)
     assert problem.residuals({"w": w})["w_edge below 0"] == pytest.approx(1e-4 * min(size, 1.0))
-    w[at[0]] = np.inf
-    assert problem.residuals({"w": w})["w_edge below 0"] > 0
 
 
 # -- prediction --------------------------------------------------------------------------------------------------------
@@ -149,26 +118,20 @@ def test_a_prediction_is_the_labelling_of_the_greatest_score(name: str) -> None:
 @pytest.mark.parametrize("kind", ["a list", "graphs", "edge features", "no edges"])
 def test_examples_without_labels_get_the_labelling_of_the_greatest_score(kind: str, associative: bool) -> None:
     """Against the scores of all labellings, summed node by node and edge by edge."""
-    rng = np.random.default_rng(5)
+    rng, sizes = np.random.default_rng(5), (3, 1, 4)
     with_features = kind == "edge features"
     graphs = "none" if kind == "no edges" else "chain"
     problem = svm(1, graphs=graphs, n_edge_features=2 * with_features, associative=associative)
-    w = rng.normal(size=problem.dimension)
-    w[problem.features.nonnegative] = np.abs(w[problem.features.nonnegative])
-    sizes = (3, 1, 4)
+    w = problem.project(rng.normal(size=problem.dimension))
     nodes = [rng.normal(size=(n, 2)) for n in sizes]
-    edges = [np.array([(v, v + 1) for v in range(n - 1)]).reshape(-1, 2) for n in sizes]
+    edges = [np.column_stack((np.arange(n - 1), np.arange(1, n))) for n in sizes]
     if kind == "graphs":
         edges[2] = np.array([(0, 3), (0, 1), (1, 2), (3, 2)])
     z = [np.abs(rng.normal(size=(len(pairs), 2))) if with_features else np.ones((len(pairs), 1)) for pairs in edges]
-    examples: Any = nodes
-    if kind == "graphs":
-        examples = {"node_features": nodes, "edges": edges}
-    elif with_features:
-        examples = {"node_features": nodes, "edge_features": z}
+    given: dict[str, Any] = {"node_features": nodes}
+    given |= {"edges": edges} if kind == "graphs" else {"edge_features": z} if with_features else {}
     of_nodes, of_edges = problem.features.split(w)
-    found = problem.predict(w, examples)
-    assert [len(y) for y in found] == list(sizes)
+    found = problem.predict(w, nodes if len(given) == 1 else given)
     for x, pairs, values, y in zip(nodes, edges, z, found, strict=True):
         scores = {}
         for labels in product(range(3), repeat=len(x)):
@@ -182,23 +145,6 @@ def test_examples_without_labels_get_the_labelling_of_the_greatest_score(kind: s
         assert tuple(y.tolist()) == max(scores, key=lambda labels: scores[labels])
 
 
-def test_examples_that_cannot_be_read_are_refused() -> None:
-    problem, x = svm(0), np.ones((3, 2))
-    w = np.ones(problem.dimension)
-    trees = svm(0, graphs=(nx.star_graph(3),))
-    for message, came in {
-        "examples is an array of shape \\(3, 2\\) of float64, wanted a list of one table": x,
-        "node_features is empty, wanted a list of one table of at least one node": [],
-        "node_features\\[0\\] has shape \\(3, 1\\), wanted \\(nodes, 2\\)": [x[:, :1]],
-        "examples has the keys \\['edges'\\], wanted node_features": {"edges": "chain"},
-        "edges\\[0\\]\\[0, 1\\] is 3, wanted a whole number from 0 to 2": {"node_features": [x], "edges": [[(0, 3)]]},
-    }.items():
-        with pytest.raises(ValueError, match=message):
-            problem.predict(w, came)
-    with pytest.raises(ValueError, match="edges is None, wanted a list of one graph for each example"):
-        trees.predict(np.ones(trees.dimension), [x])
-
-
 def test_others_are_labelled_by_the_inference_of_training() -> None:
     """Minimum cuts label a grid that is far too wide for a junction tree."""
     rng = np.random.default_rng(0)
@@ -209,26 +155,6 @@ def test_others_are_labelled_by_the_inference_of_training() -> None:
     (labels,) = small.predict(w, wide)
     greatest = choose_oracle(wide, "minimum_cut").best(wide.node_scores(w), wide.edge_scores(w)).scores
     assert float(wide.joint(labels) @ w) == pytest.approx(greatest[0], rel=ROUNDING * 10)
-
-
-def test_others_of_another_kind_are_refused() -> None:
-    problem, x = svm(0), np.ones((3, 2))
-    w = np.ones(problem.dimension)
-    for message, others in {
-        "examples have 2 labels and 2 node features, wanted 3 and 2": read_pairwise(x, [[0, 1, 0]]),
-        "examples have 3 labels and 1 node features, wanted 3 and 2": read_pairwise(x[:, :1], [[0, 1, 2]]),
-        "examples have 2 edge features, wanted edges without features as in training": read_pairwise(
-            x, [[0, 1, 2]], edge_features=[np.ones((2, 2))]
-        ),
-        "examples have associative edges without features, wanted edges without": read_pairwise(
-            x, [[0, 1, 2]], associative=True
-        ),
-    }.items():
-        with pytest.raises(ValueError, match=message):
-            problem.predict(w, others)
-    without = svm(6, lengths=(1, 1), graphs="none")
-    with pytest.raises(ValueError, match="examples have edges without features, wanted no edges as in training"):
-        without.predict(np.ones(without.dimension), read_pairwise(x, [[0, 1, 2]]))
 
 
 def test_new_inputs_of_a_kernel_are_labelled_through_their_products_with_the_training_inputs() -> None:
@@ -245,13 +171,6 @@ def test_new_inputs_of_a_kernel_are_labelled_through_their_products_with_the_tra
     values = new @ x.T
     found, expected = problem.predict(w, [values[:1], values[1:]]), linear.predict(same, [new[:1], new[1:]])
     assert [y.tolist() for y in found] == [y.tolist() for y in expected]
-    with pytest.raises(ValueError, match=r"kernel has shape \(4, 2\), wanted \(n, 6\)"):
-        problem.predict(w, [new])
-
-
-def test_an_inference_that_there_is_none_of_is_refused_when_a_copy_asks_for_its_oracle() -> None:
-    with pytest.raises(ValueError, match="inference is 'guess', wanted one of exact, minimum_cut, expansion, relaxed"):
-        _ = replace(svm(0), inference="guess").oracle
 
 
 def test_the_trivial_value_is_a_number_where_losses_overflow_and_shares_fall_to_0() -> None:
@@ -265,34 +184,12 @@ def test_the_trivial_value_is_a_number_where_losses_overflow_and_shares_fall_to_
     assert large.trivial_value == pytest.approx(1e8)  # the first C omega_i overflows, its losses are all 0
 
 
-def test_a_problem_shows_its_sizes_and_not_its_arrays() -> None:
-    problem = StructuredSVM.read([np.ones((2, 1)), np.ones((3, 1))], [[0, 1], [1, 0, 1]], 2, beta=2.0)
-    assert repr(problem) == (
-        "StructuredSVM(2 examples, 5 nodes, 3 edges, 2 labels, w in R^6, node losses, margin scaling, lam 2, C 1, "
-        "exact inference)"
-    )
-
-
-@dataclass(frozen=True)
-class Rough:
-    """An approximate oracle: the score that it finds is 1 below the best, and its upper bound 1 above the best."""
-
-    inside: Inference
-    exact: bool = False
-    relaxed: bool = False
-    summable: bool = False
-
-    def best(self, node: Any, edge: Any) -> Best:
-        found = self.inside.best(node, edge)
-        return Best(found.scores - 1.0, found.labels, found.scores + 1.0)
-
-
-def test_p_under_an_approximate_oracle_is_what_it_cannot_exceed_and_never_what_was_found() -> None:
-    rng = np.random.default_rng(8)
-    problem = StructuredSVM.read([rng.normal(size=(3, 2))] * 2, [[0, 1, 2], [2, 2, 0]], 3, C=0.5)
-    rough = replace(problem)
-    vars(rough)["oracle"] = Rough(problem.oracle)  # where the cached property is looked up
-    w = rng.normal(size=problem.dimension)
-    assert problem.most_violated(w).hinge.min() > 0
-    assert rough.primal({"w": w}) == pytest.approx(problem.primal({"w": w}) + problem.ceiling.sum(), rel=ROUNDING)
-    assert not solve(rough, tol=LOW, max_iterations=20).status.solved
+@pytest.mark.parametrize("seed", range(6))
+def test_p_under_an_approximate_oracle_is_what_it_cannot_exceed_and_never_what_was_found(seed: int) -> None:
+    exact = svm(seed, graphs=LOOPY, associative=True, C=0.5)
+    rough, w = replace(exact, inference="expansion"), np.random.default_rng(seed).normal(size=exact.dimension)
+    w[exact.features.nonnegative] = 2.0 * np.abs(w[exact.features.nonnegative])
+    found, truth = rough.most_violated(w), exact.most_violated(w)
+    assert (found.violation <= truth.violation + ROUNDING).all()
+    assert (found.hinge >= truth.hinge - ROUNDING).all()
+    assert rough.primal({"w": w}) >= exact.primal({"w": w}) * (1 - ROUNDING)

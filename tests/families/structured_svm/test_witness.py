@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import networkx as nx
@@ -16,7 +15,7 @@ from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.witness import agreeing, consistent
 from convexstruct.marginals.pairwise_enumeration import EnumeratedPairwise, enumerate_pairwise
 from convexstruct.tolerances import DUAL_ROUNDING, ROUNDING
-from tests.models.structured_svm.instances import DECOMPOSABLE, INSTANCES, OTHER, svm
+from tests.models.structured_svm.instances import DECOMPOSABLE, INSTANCES, svm
 
 EXAMPLES = settings(max_examples=60, deadline=None, derandomize=True)
 SEEDS = st.integers(0, 2**32 - 1)
@@ -144,11 +143,6 @@ def test_kinds_add_up() -> None:
     assert both.loss == pytest.approx(one.loss + other.loss)
 
 
-def test_nothing_at_all_is_a_witness_of_0() -> None:
-    for name in ("slack scaling, Hamming", "chains, one of length 1, Hamming"):
-        assert INSTANCES[name]().dual({}) == 0.0
-
-
 def test_labels_in_one_byte_each_are_read_as_numbers() -> None:
     """With 20 labels the place of a pair in its table is beyond 127."""
     problem = svm(0, lengths=(4, 3), n_labels=20)
@@ -159,7 +153,7 @@ def test_labels_in_one_byte_each_are_read_as_numbers() -> None:
 def test_in_the_relaxed_problem_any_point_of_the_local_polytope_will_do() -> None:
     """Marginals of 1/2 on a triangle that no distribution has: a bound on the relaxed problem alone."""
     triangle = (nx.cycle_graph(3),)
-    relaxed, exact = (svm(0, graphs=triangle, n_labels=2, inference=kind) for kind in ("relaxed", "exact"))
+    relaxed = svm(0, graphs=triangle, n_labels=2, inference="relaxed")
     apart = np.tile(0.5 * (1.0 - np.eye(2)), (3, 1, 1))
     witness = {"node_marginals": np.full((3, 2), 0.5), "edge_marginals": apart}
     assert np.isfinite(relaxed.dual(witness))
@@ -167,8 +161,6 @@ def test_in_the_relaxed_problem_any_point_of_the_local_polytope_will_do() -> Non
     psi = relaxed.truth_joint - relaxed.features.adjoint(node, edge)
     loss = float((node * relaxed.loss.costs).sum())
     assert relaxed.dual(witness) == pytest.approx(relaxed.best_on_ray(psi, loss), rel=ROUNDING)
-    with pytest.raises(ValueError, match="needs graphs without cycles, wanted 'labels' instead"):
-        exact.dual(witness)
 
 
 # -- what is no witness ------------------------------------------------------------------------------------------------
@@ -187,8 +179,7 @@ def test_shares_above_one_prove_nothing_and_rounding_is_cleared_away() -> None:
 
 
 @pytest.mark.parametrize("key", ["label_shares", "gibbs_shares", "marginal_shares", "node_marginals", "edge_marginals"])
-@pytest.mark.parametrize("bad", [-0.1, np.nan, np.inf])
-def test_a_negative_entry_or_none_at_all_proves_nothing(key: str, bad: float) -> None:
+def test_a_negative_entry_or_none_at_all_proves_nothing(key: str) -> None:
     problem = svm(0)
     n, p, q = 4, problem.features.n_nodes, problem.features.n_edges
     witness: dict[str, Any] = {
@@ -198,38 +189,7 @@ def test_a_negative_entry_or_none_at_all_proves_nothing(key: str, bad: float) ->
         "marginal_shares": np.full(n, 0.2),
     }  # fmt: skip
     assert np.isfinite(problem.dual(witness))
-    witness[key].flat[0] = bad
-    assert problem.dual(witness) == -np.inf
-    assert problem.dual_residuals(witness)["shares outside the simplex"] >= 0.1
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (
-            lambda d: {**d, "labels": d["labels"][:, :-1]},
-            r"dual_point\['labels'\] has shape \(3, 9\), wanted \(3, 10\)",
-        ),
-        (lambda d: {**d, "label_shares": d["label_shares"].T}, r"dual_point\['label_shares'\] has shape \(4, 3\)"),
-        (lambda d: {**d, "labels": d["labels"] + 0.5}, r"dual_point\['labels'\] holds float64, wanted whole numbers"),
-        (lambda d: {**d, "labels": d["labels"] + 3}, r"dual_point\['labels'\] holds a label out of range"),
-        (lambda d: {**d, "labels": d["labels"] - 3}, r"dual_point\['labels'\] holds a label out of range"),
-        (lambda d: {**d, "gibbs": np.ones((1, 3))}, r"dual_point\['gibbs'\] has shape \(1, 3\), wanted \(1, 15\)"),
-    ],
-)
-def test_what_is_no_witness_is_refused_in_one_sentence(change: Callable[[Any], Any], message: str) -> None:
-    problem = svm(0)
-    witness = drawn_labels(problem, np.random.default_rng(0))
-    with pytest.raises(ValueError, match=message):
-        problem.dual(change(witness))
-
-
-@pytest.mark.parametrize("name", OTHER)
-def test_where_the_loss_does_not_decompose_only_labellings_will_do(name: str) -> None:
-    problem = OTHER[name]()
-    d, n, p, s = problem.dimension, problem.n_examples, problem.features.n_nodes, problem.features.n_labels
-    gibbs = {"gibbs": np.zeros((1, d)), "gibbs_loss": np.zeros(1), "gibbs_shares": np.ones((1, n))}
-    marginals = {"node_marginals": np.ones((p, s)), "edge_marginals": np.ones((problem.features.n_edges, s, s))}
-    for kind, witness in (("gibbs", gibbs), ("node_marginals", marginals)):
-        with pytest.raises(ValueError, match=rf"dual_point\['{kind}'\] needs margin scaling and node losses"):
-            problem.dual(witness)
+    for bad in (-0.1, np.nan, np.inf):
+        witness[key].flat[0] = bad
+        assert problem.dual(witness) == -np.inf
+        assert problem.dual_residuals(witness)["shares outside the simplex"] >= 0.1

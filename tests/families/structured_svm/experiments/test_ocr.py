@@ -5,21 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from convexstruct.core.solution import Status
 from convexstruct.datasets.real.ocr_letters import Words
 from convexstruct.families.structured_svm.experiments import ocr
 from convexstruct.families.structured_svm.experiments.training import train as train_words
 from convexstruct.marginals.pairwise_enumeration import enumerate_pairwise
 from convexstruct.tolerances import LOW, ROUNDING
 from tests.families.quick_runs import words as made_up
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ocr.METHODS)
-def test_every_method_learns_letters_that_can_be_seen(name: str) -> None:
-    found = ocr.fit(ocr.METHODS[name], made_up(20, 0), made_up(30, 1), 10.0)
-    assert found.trained.solution.status is Status.OPTIMAL
-    assert (found.letters, found.words) == (0.0, 0.0)
 
 
 def test_chains_read_dark_letters_from_their_neighbours_and_single_letters_do_not() -> None:

@@ -8,12 +8,10 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from convexstruct.core.solution import Status
 from convexstruct.datasets.real.scene import N_FEATURES
 from convexstruct.families.structured_svm.experiments import scene
 from convexstruct.marginals.pairwise_enumeration import enumerate_pairwise
 from convexstruct.tolerances import ROUNDING
-from tests.families.quick_runs import quick
 from tests.families.quick_runs import scenes as made_up
 
 
@@ -35,10 +33,6 @@ def test_the_tree_is_that_of_networkx_and_the_information_that_of_entropies() ->
     assert [tuple(edge) for edge in scene.spanning_tree(labels)] == expected_tree
 
 
-def test_labels_that_say_nothing_of_each_other_still_have_a_tree() -> None:
-    assert len(scene.spanning_tree(np.zeros((4, 6), dtype=np.int64))) == 5
-
-
 def test_a_node_sees_the_image_at_its_own_place_and_an_edge_its_pair() -> None:
     scenes = made_up(3, 1)
     pairs = scene.edges("full", scenes.labels)
@@ -51,15 +45,6 @@ def test_a_node_sees_the_image_at_its_own_place_and_an_edge_its_pair() -> None:
     np.testing.assert_array_equal(g.edge_features, np.tile(np.eye(15), (3, 1)))
     assert all(np.array_equal(each, pairs) for each in g.edges_each)
     assert scene.edges("independent", scenes.labels).shape == (0, 2)
-
-
-@pytest.mark.parametrize("name", scene.GRAPHS)
-def test_every_graph_learns_labels_that_can_be_seen(name: str) -> None:
-    train, test = made_up(40, 2, dark=0.0), made_up(40, 3, dark=0.0)
-    pairs = scene.edges(name, train.labels)
-    found = scene.fit(pairs, train, 30.0)
-    assert found.solution.status is Status.OPTIMAL
-    np.testing.assert_array_equal(scene.predict(found, pairs, test), test.labels)
 
 
 def test_more_edges_fit_better() -> None:
@@ -84,19 +69,3 @@ def test_predictions_are_the_best_labellings_written_out() -> None:
         rows = np.flatnonzero(every.example == i)
         at = next(row for row in rows if np.array_equal(every.labels[row], guessed[i]))
         assert scores[at] == pytest.approx(scores[rows].max(), abs=ROUNDING)
-
-
-def test_a_coupling_below_zero_excludes() -> None:
-    train = made_up(60, 6)
-    pairs = scene.edges("full", train.labels)
-    table = scene.coupling(scene.fit(pairs, train, 10.0), pairs)
-    np.testing.assert_array_equal(table, table.T)
-    assert np.isnan(np.diag(table)).all()
-    assert np.nanmean(table) < 0
-
-
-@pytest.mark.slow
-def test_the_first_row_is_no_label_at_all() -> None:
-    result = quick("scene").result
-    assert result.column("graph") == ["none of the six", *scene.GRAPHS]
-    assert result.column("not exact")[0] == 1.0

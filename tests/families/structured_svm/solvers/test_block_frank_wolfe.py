@@ -6,23 +6,12 @@ from itertools import islice
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
-from convexstruct.core.driver import solve
-from convexstruct.core.solution import Status
-from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers import block_frank_wolfe
 from convexstruct.families.structured_svm.solvers.block_frank_wolfe import BlockFrankWolfe
 from convexstruct.families.structured_svm.solvers.example_blocks import example_blocks
-from convexstruct.tolerances import LOW, ROUNDING
-from tests.families.structured_svm.solvers.references import holds, radius, reference
-
-
-def test_it_comes_within_a_hundredth_where_there_is_time() -> None:
-    problem, expected = reference("chains, weighted, a cost matrix, C_mean")
-    solution = solve(problem, BlockFrankWolfe(block=1), tol=1e-2, max_iterations=1000)
-    assert solution.status is Status.OPTIMAL
-    holds(solution, expected, gap=1e-2)
+from convexstruct.tolerances import ROUNDING
+from tests.families.structured_svm.solvers.references import radius, reference
 
 
 @pytest.mark.parametrize("name", ["slack scaling, weighted, a cost matrix", "chains, weighted, a cost matrix, C_mean"])
@@ -55,16 +44,6 @@ def test_the_average_is_that_of_the_paper_and_costs_no_pass_over_the_weights() -
             np.testing.assert_allclose(run.mean, mean, atol=ROUNDING)
         assert mean.any()
         assert (run.w[problem.features.nonnegative] >= 0).all()
-
-
-def test_sparse_text_is_solved_where_examples_times_weights_are_half_a_billion() -> None:
-    rng, n, width = np.random.default_rng(0), 900, 60_000
-    labels = [rng.integers(10, size=2) for _ in range(n)]
-    x = sp.csr_array((np.ones(8 * n), rng.integers(width, size=8 * n), np.arange(0, 8 * n + 1, 4)), (2 * n, width))
-    problem = StructuredSVM.read(x, labels, 10, C=1.0)
-    assert problem.n_examples * problem.dimension > 5e8
-    solution = solve(problem, BlockFrankWolfe(block=32), tol=LOW, max_iterations=2)
-    assert 0.0 < solution.lower_bound < solution.primal < problem.trivial_value
 
 
 def test_the_rate_of_frank_wolfe_holds_with_the_whole_set_as_one_block() -> None:

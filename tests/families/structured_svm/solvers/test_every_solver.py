@@ -31,7 +31,6 @@ from convexstruct.families.structured_svm import (
     Subgradient,
 )
 from convexstruct.families.structured_svm.problem import StructuredSVM
-from convexstruct.families.structured_svm.solvers.searn import Searn
 from convexstruct.tolerances import HIGH, LOW, ROUNDING
 from tests.families.structured_svm.solvers.references import holds, optimum, reference
 from tests.models.structured_svm.instances import DECOMPOSABLE, INSTANCES, svm
@@ -49,20 +48,6 @@ SLOW: list[tuple[Solver, int, float]] = [
 ]  # fmt: skip
 #: Online learners, which minimise no stated problem.
 ONLINE: list[Solver] = [Perceptron(passes=3), Mira(passes=2), Mira(passes=2, k=2), Mira(augmented=True, average=False)]
-#: Options that make no sense, and refusals.
-REFUSED: list[tuple[type[Any], dict[str, Any]]] = [
-    (BlockFrankWolfe, {"block": 0}),
-    *((ColumnGeneration, options) for options in ({"switch": 0.0}, {"stages": -1}, {"shrink": 1.5}, {"samples": 0.5})),
-    *((DualCoordinateAscent, options) for options in ({"sweeps": 0}, {"seed": 0.5})),
-    *((ExponentiatedGradient, options) for options in ({"groups": 0}, {"step": 0.0}, {"step": np.nan})),
-    *((LaRank, options) for options in ({"eps": 0.0}, {"old": -1}, {"optimise": 0.5})),
-    *((Mira, options) for options in ({"passes": 0}, {"C": 0.0}, {"k": 3}, {"k": 2, "augmented": True})),
-    *((NSlack, one) for one in ({"eps": 0.0}, {"eps": np.inf}, {"block": 0}, {"block": 1.5}, {"inner": 1.0})),
-    *((OneSlack, options) for options in ({"eps": -1.0}, {"cache": -1}, {"forget": 0})),
-    *((Perceptron, options) for options in ({"passes": 0}, {"block": 0})),
-    *((Searn, one) for one in ({"rounds": 0}, {"beta": 0.0}, {"beta": 1.5}, {"C": 0.0}, {"gap": -1.0})),
-    (Subgradient, {"block": -1}),
-]
 
 
 def said(value: Any) -> str:
@@ -109,8 +94,6 @@ def test_an_online_learner_claims_nothing_and_its_w_bounds_the_optimum_from_abov
     assert solution.status is Status.UNCERTIFIED
     assert solution.dual_point is None
     assert solution.lower_bound == -np.inf
-    assert "minimises no stated problem" in solution.message
-    assert solution.primal == pytest.approx(problem.primal(solution.point))
     assert problem.residuals(solution.point).get("w_edge below 0", 0.0) == 0.0
 
 
@@ -140,31 +123,6 @@ def test_the_dual_value_never_falls_and_the_witness_has_it(
     assert last.lower_bound <= optimum(problem) * (1 + HIGH.gap) + ROUNDING
 
 
-def test_labellings_of_a_start_are_the_first_restricted_problem() -> None:
-    for name in ("chains, weighted, a cost matrix, C_mean", "associative chains, three labels"):
-        problem, expected = reference(name)
-        first = solve(problem, NSlack(), tol=LOW)
-        again = solve(problem, NSlack(), start=first)
-        holds(again, expected)
-        assert again.trace.lower_bound[0] >= first.lower_bound - LOW.gap * first.primal
-
-
-@pytest.mark.parametrize("solver", [each for each in FAMILY.solvers if each not in (ConcaveConvex, RelaxedMargin)])
-def test_one_label_leaves_nothing_to_learn(solver: type[Any]) -> None:
-    solution = solve(svm(3, n_labels=1), solver())
-    assert solution.primal == 0.0
-    if solver in (Perceptron, Mira):
-        assert solution.message.startswith("0 updates in 1 passes")
-    else:
-        assert (solution.status, solution.lower_bound) == (Status.OPTIMAL, 0.0)
-
-
-@pytest.mark.parametrize(("solver", "options"), REFUSED, ids=said)
-def test_options_that_make_no_sense_are_refused(solver: type[Any], options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(options))):
-        solver(**options)
-
-
 @pytest.mark.parametrize("solver", [*(solver for solver, *_ in [*EXACT, *SLOW]), ExcessiveGap()], ids=said)
 def test_without_features_the_optimum_is_the_greatest_loss(solver: Solver) -> None:
     problem = StructuredSVM.read([np.zeros((1, 2))] * 3, [[0], [1], [1]], 2, C=2.0)
@@ -173,10 +131,9 @@ def test_without_features_the_optimum_is_the_greatest_loss(solver: Solver) -> No
     holds(solution, 6.0)
 
 
-@pytest.mark.parametrize("length", [1, 3])
 @pytest.mark.parametrize("solver", [*(solver for solver, *_ in [*EXACT, *SLOW]), ExcessiveGap()], ids=said)
-def test_features_whose_squares_overflow_leave_the_bracket_of_w_0(solver: Solver, length: int) -> None:
-    rng = np.random.default_rng(0)
+def test_features_whose_squares_overflow_leave_the_bracket_of_w_0(solver: Solver) -> None:
+    rng, length = np.random.default_rng(0), 3
     rows = [1e157 * rng.normal(size=(length, 2)) for _ in range(4)]
     problem = StructuredSVM.read(rows, [np.arange(length) % 2, np.ones(length, int)] * 2, 2, C=1.0)
     solution = solve(problem, solver, max_iterations=10)

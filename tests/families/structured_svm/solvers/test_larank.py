@@ -65,15 +65,3 @@ def test_the_steps_stay_below_their_bounds(name: str, eps: float) -> None:
     steps, cut = (int(last.message.split()[at]) for at in (0, 2))
     highest = float(problem.ceiling @ problem.loss.most)
     assert steps - cut <= math.ceil(2.0 * (2.0 * radius(problem)) ** 2 * highest / (problem.lam * eps**2))
-
-
-def test_what_a_run_forgets_it_finds_again() -> None:
-    """Labellings without mass leave the support; the optimum is the same when they come back."""
-    problem, expected = reference(NAMES[0])
-    run = larank._Run(problem, 1e-9)
-    supports = [larank._Support(block) for block in example_blocks(problem, 1)]
-    for _ in range(200):
-        for support in supports:
-            run.visit(support, 5)
-            assert min(support.alpha) > 0.0
-    assert run.bound == pytest.approx(expected, rel=1e-6)

@@ -70,16 +70,3 @@ def test_the_test_of_paper_4_on_probabilities_passes_a_margin_of_a_fiftieth() ->
     truth, other = 100.0, 98.0
     assert truth > other + 1  # as printed: "all constraints for m'th case are ok"
     assert math.log(truth) - math.log(other) < 0.03  # the constraint wants 1
-
-
-def test_what_is_not_violated_by_more_than_eps_is_not_added(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = svm(0, lengths=(1, 4, 2), n_labels=2)
-    sizes: list[int] = []
-
-    def seen(columns: Any, *rest: Any) -> Any:
-        sizes.append(len(columns.b))
-        return restricted_master.solve_pools(columns, *rest)
-
-    monkeypatch.setattr(n_slack, "solve_pools", seen)
-    list(NSlack(eps=2.5).iterate(problem))  # at w = 0 the violations are the lengths
-    assert sizes[0] == 3 + 1

@@ -50,12 +50,6 @@ def test_the_updates_stay_below_novikoffs_bound(seed: int, n_labels: int) -> Non
     np.testing.assert_array_equal(problem.decode(walked[-1].w), problem.features.truth)
 
 
-def test_the_bound_was_put_to_the_test() -> None:
-    problem = svm(3, (1, 2, 3, 2), 2, n_features=6, noise=0.1, C=1e3)
-    assert margin(problem, solve(problem, ColumnGeneration(), tol=LOW).point["w"]) > 0
-    assert next(Perceptron().walk(problem, np.zeros(problem.dimension))).mistakes > 0
-
-
 def test_the_average_is_over_all_visits() -> None:
     problem = svm(4, lengths=(2, 3, 2, 3), n_labels=2)
     seen = []

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from convexstruct.arrays import Vector
 from convexstruct.deadline import within
-from convexstruct.families.structured_svm.solvers.column_generation import restricted_master
 from convexstruct.families.structured_svm.solvers.column_generation.restricted_master import (
     PoolColumns,
     PoolSolution,
@@ -133,33 +132,6 @@ def test_primal_and_dual_meet_at_clarabels_optimum(seed: int, bounded: bool) -> 
         assert (found.w[pools.nonnegative] >= 0).all()
 
 
-def test_two_columns_on_which_steps_to_the_boundary_go_round_in_circles() -> None:
-    a = np.zeros((2, 2))
-    a[1] = 17.17006869**0.5, 0.0
-    pools = Pools(a, np.array([0.0, 2.0]), np.zeros(2, dtype=np.intp), np.ones(1), 1.0, np.zeros(2, bool), np.zeros(2))
-    t = 2.0 / 17.17006869
-    for kind in ("dense", "sparse"):
-        found = pools.solve(kind)
-        assert found.bound == pytest.approx(2 * t - 0.5 * t * t * 17.17006869, rel=HIGH.gap)
-        np.testing.assert_allclose(found.alpha, [1 - t, t], rtol=1e3 * HIGH.gap)
-
-
-def test_the_forms_of_the_newton_system_are_one_system() -> None:
-    """One Newton step from one state, by parameters and by columns."""
-    pools = drawn(12, d=30)
-    start, none = pools.start, np.zeros(0, dtype=np.intp)
-    steps = []
-    for gram in (None, pools.a @ pools.a.T):
-        columns = PoolColumns(pools.a, pools.b, pools.owner, gram)
-        at = restricted_master._near(columns, pools.c, pools.lam, pools.w, start, none)
-        means = restricted_master._of_pools(start, len(pools.b))
-        newton = restricted_master._Newton(columns, pools.c, pools.lam, means, none, at)
-        steps.append(newton.direction(at.alpha * at.s, at.z))
-    for name in ("w", "xi", "s", "alpha"):
-        one, two = (getattr(step, name) for step in steps)
-        np.testing.assert_allclose(one, two, atol=1e-6 * float(np.abs(one).max()))
-
-
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 100_000))
 @example(0)
@@ -184,11 +156,3 @@ def test_a_gap_that_rounding_does_not_allow_ends_once_nothing_improves() -> None
     with within(10.0):
         found = solve_pools(columns, pools.c, pools.lam, pools.w, -pools.size, pools.nonnegative)
     assert found.primal - found.bound <= HIGH.gap * pools.size
-
-
-def test_a_start_at_the_optimum_is_not_lost() -> None:
-    pools = drawn(8, d=10)
-    first = pools.solve()
-    again = pools._replace(w=first.w).solve()
-    assert again.primal <= first.primal * (1 + HIGH.gap)
-    assert again.steps <= first.steps
