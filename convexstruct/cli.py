@@ -270,7 +270,8 @@ def verification_page(outcome: Outcome, pictures: bool) -> Page:
             if drawn is not None:
                 figures[f"{of} bounds against seconds, and the reference optimum."] = drawn
     notes = [f"left out: {sentence}" for sentence in outcome.left_out]
-    return Page(outcome.title, outcome.count(), tables, notes, figures, about_cases(families))
+    about = about_cases({row.case for row in outcome.rows}) if pictures else {}
+    return Page(outcome.title, outcome.count(), tables, notes, figures, about)
 
 
 # -- export ------------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from convexstruct.core.cases import Case
     from convexstruct.core.experiment import Experiment
     from convexstruct.core.registry import Family
 
@@ -53,6 +54,7 @@ td.verified { color: var(--good); font-weight: 600; } td.failed { color: var(--b
 td.unverified { color: var(--open); font-weight: 600; }
 dl { margin: 0 0 1.2rem; } dt { font-weight: 600; } dd { margin: 0 0 .15rem 1.2rem; } dd b { font-weight: 500;
   color: var(--faint); }
+math { margin: .8rem 0; } mtd { text-align: left; }
 img { width: 100%; display: block; background: #fff; border-radius: 6px; } figure { margin: 1rem 0; }
 figcaption { color: var(--faint); font-size: .87rem; }
 @media (prefers-color-scheme: dark) { img { filter: brightness(.88); } }
@@ -139,9 +141,13 @@ def _figure(caption: str, figure: Figure) -> str:
 
 
 def prose(text: str) -> str:
-    """A docstring as HTML: paragraphs, indented blocks as they stand, lists, ``code``, and **bold** words."""
+    """A docstring as HTML: paragraphs, indented blocks as they stand, lists, ``code``, and **bold** words; blocks of
+    LaTeX as mathematics."""
     parts = []
     for block in re.split(r"\n\s*\n", inspect.cleandoc(text)):
+        if block.startswith(r"\begin{align*}"):
+            parts.append(f'<div class="wide">{mathematics(block)}</div>')
+            continue
         if all(line.startswith("  ") for line in block.splitlines()):
             parts.append(f"<pre>{html.escape(textwrap.dedent(block))}</pre>")
             continue
@@ -153,6 +159,17 @@ def prose(text: str) -> str:
             lines = "".join(f"<li>{item}</li>" for item in re.split(r"^\* ", lines, flags=re.MULTILINE)[1:])
         parts.append(f"<ul>{lines}</ul>" if lines.startswith("<li>") else f"<p>{lines}</p>")
     return "".join(parts)
+
+
+def mathematics(align: str) -> str:
+    """An ``align*`` environment of LaTeX as MathML, which a browser shows without a script; what ``\\tag`` numbers its
+    lines with stands in a column of its own."""
+    from latex2mathml.converter import convert
+
+    tags = re.sub(r"\\tag\{((?:[^{}]|\{[^{}]*\})*)\}", r"& \\quad \\text{(\1)}", align).replace(r"\_", "_")
+    table = tags.replace("{align*}", "{array}").replace(r"\begin{array}", r"\begin{array}{lll}")
+    shown: str = convert(table.replace(r"\{", r"\lbrace ").replace(r"\}", r"\rbrace "), display="block")
+    return shown
 
 
 def statement(family: Family, names: Collection[str] = ()) -> str:
@@ -176,12 +193,29 @@ def about_experiment(experiment: Experiment) -> dict[str, str]:
     return {experiment.title: inspect.getdoc(told) or "", **problem} if told is not None else {}
 
 
-def about_cases(names: Iterable[str]) -> dict[str, str]:
-    """What a verification of cases of these families compares, and the problem of each family."""
+def about_cases(names: Collection[str]) -> dict[str, str]:
+    """What a verification of these cases compares; of each of their families the problem, and as mathematics what the
+    formulations state that the cases have for their references."""
     from convexstruct.core.registry import families
 
-    known = [family for name, family in families().items() if name in set(names)]
-    return {"What is compared": COMPARED, **{f"The problem: {each.title}": statement(each) for each in known}}
+    told = {"What is compared": COMPARED}
+    for family in families().values():
+        cases = [case for case in family.cases if case.name in names]
+        stated = [statement(family), *formulations(cases)]
+        told |= {f"The problem: {family.title}": "\n\n".join(stated)} if cases else {}
+    return told
+
+
+def formulations(cases: Iterable[Case]) -> Iterator[str]:
+    """Who states each of the formulations that these cases have for references, and its LaTeX, where it is one program
+    and no loop."""
+    from convexstruct.verification.references import formulate
+
+    for case in {case.formulation: case for case in cases}.values():
+        latex = getattr(formulate(case, case.make(0)), "latex", "")
+        if latex:
+            yield f"``{case.formulation}``, by ``convexstruct.models.{case.family}.{case.formulation}``:"
+            yield latex
 
 
 def release(name: str) -> str:

@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 sys.path.insert(0, str(HERE))
 
-from pages import signatures, systems  # noqa: E402  # beside this file
+from pages import errata, signatures, systems  # noqa: E402  # beside this file
 
 project, author = "convexstruct", "The convexstruct developers"
 release = installed("convexstruct").removeprefix("convexstruct").strip()
@@ -28,6 +28,7 @@ extensions = ["sphinx.ext.autodoc", "sphinx.ext.mathjax", "myst_nb"]
 exclude_patterns: list[str] = []
 html_theme = "furo"
 html_title = "convexstruct"
+html_static_path = html_css_files = ["site.css"]
 html_copy_source = html_show_copyright = False
 #: Numbers of equations and names of sections in the papers are no links.
 suppress_warnings = ["myst.xref_missing", "mystnb.unknown_mime_type"]
@@ -110,22 +111,6 @@ def _write(path: str, text: str) -> None:
     file = HERE / "build" / path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
-
-
-def errata() -> str:
-    """The errata of CONTRIBUTING.md, a paragraph each: its tables are too wide for a page."""
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("## Errata of the papers\n")[2]
-    parts = ["# Errata of the papers\n"]
-    for line in text.splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if len(cells) == 5 and "::" in line:
-            where, printed, right, stated, shown = cells
-            parts.append(f"- **{where}** In print: {printed}. Right: {right}. Stated in {stated}; shown by {shown}.")
-        elif line.startswith("Paper "):
-            parts.append(f"\n## {line.partition(':')[0]}\n\n{line.partition(':')[2].strip()}\n")
-        elif not line.startswith("|"):
-            parts.append(line)
-    return "\n".join(parts)
 
 
 def reference() -> None:

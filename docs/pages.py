@@ -83,10 +83,14 @@ def system_page(family: Family, system: System) -> str:
         parts.append(f"Figures and tables: {shown}.\n")
     parts.append("## The code that states it\n")
     for name in system.formulation:
-        builder = inspect.unwrap(FORMULATIONS[f"{family.name}.{name}"].builder)
-        file = Path(inspect.getsourcefile(builder) or "").resolve().relative_to(ROOT).as_posix()
-        parts.append(f"`{file}`\n\n```python\n{inspect.getsource(builder).rstrip()}\n```\n")
+        builder = FORMULATIONS[f"{family.name}.{name}"].builder
+        parts.append(f"`{file_of(builder)}`\n\n```python\n{inspect.getsource(inspect.unwrap(builder)).rstrip()}\n```\n")
     return "\n".join(parts)
+
+
+def file_of(builder: Any) -> str:
+    """The file that defines a function, as it stands in the checkout."""
+    return Path(inspect.getsourcefile(inspect.unwrap(builder)) or "").resolve().relative_to(ROOT).as_posix()
 
 
 def _shown(cases: list[Case], name: str) -> str:
@@ -123,6 +127,37 @@ def systems() -> dict[str, str]:
         index.append("")
     listed = "\n".join(f"systems/{name}" for name in pages)
     return pages | {"": "\n".join(index) + f"\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n"}
+
+
+def errata() -> str:
+    """The errata of CONTRIBUTING.md, a paragraph each: its tables are too wide for a page. After those of a paper the
+    formulations that state what is right, as mathematics."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("## Errata of the papers\n")[2]
+    parts, stating = ["# Errata of the papers\n"], dict[str, None]()
+    for line in [*text.splitlines(), "Paper"]:
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 5 and cells[0] != "where" and not cells[0].startswith("-"):
+            where, printed, right, stated, shown = cells
+            parts.append(f"- **{where}** In print: {printed}. Right: {right}. Stated in {stated}; shown by {shown}.")
+            stating[stated.strip("`")] = None
+        elif line.startswith("Paper"):
+            parts += [part for file in stating for part in _stated_in(file)]
+            parts.append(f"\n## {line.partition(':')[0]}\n\n{line.partition(':')[2].strip()}\n" if ":" in line else "")
+            stating = {}
+        elif not line.startswith("|"):
+            parts.append(line)
+    return "\n".join(parts)
+
+
+def _stated_in(file: str) -> list[str]:
+    """The formulations of a file of ``models``, each with its LaTeX and a link to its code."""
+    parts = []
+    for entry in FORMULATIONS.values():
+        latex = _shown(list(families()[entry.family].cases), entry.name) if file_of(entry.builder) == file else ""
+        if latex:
+            link = linked(entry.name, f"convexstruct.models.{entry.family}")
+            parts.append(f"\n`{file}`: {link}, {entry.title}\n\n$$\n{latex}\n$$\n")
+    return parts
 
 
 def signatures() -> str:

@@ -24,8 +24,8 @@ class Shown:
     errors: list[str]
 
 
-def opened(file: Path, width: int = 1280, dark: bool = False) -> Shown | None:
-    """A file in the browser; None where there is no Chromium."""
+def opened(file: Path, width: int = 1280, dark: bool = False, query: str = "") -> Shown | None:
+    """A file in the browser; None where there is no Chromium. query : what follows "?" in its address."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:
         return None
@@ -33,6 +33,6 @@ def opened(file: Path, width: int = 1280, dark: bool = False) -> Shown | None:
         more = [f"--user-data-dir={profile}", f"--window-size={width},800", "--virtual-time-budget=4000", "--dump-dom"]
         if dark:
             more.append("--blink-settings=preferredColorScheme=0")
-        command = [browser, *FLAGS, *more, file.resolve().as_uri()]
+        command = [browser, *FLAGS, *more, f"{file.resolve().as_uri()}?{query}"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     return Shown(done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line])

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from convexstruct.core import registry
 from convexstruct.core.experiment import Experiment
 from convexstruct.experiments import EXPERIMENTS
-from convexstruct.report import Page, Table, about_cases, about_experiment, facts, prose
+from convexstruct.report import Page, Table, about_cases, about_experiment, facts, mathematics, prose
 from tests.browser import opened
 
 
@@ -63,7 +63,10 @@ def test_a_report_says_what_is_solved_and_why_with_the_formula(experiment: Exper
 
 
 def test_a_verification_says_what_is_compared_and_the_problem_of_each_family() -> None:
-    assert len(about_cases(registry.families())) == 1 + len(registry.families())
+    families = registry.families().values()
+    told = about_cases({case.name for family in families for case in family.cases})
+    assert len(told) == 1 + len(families)
+    assert all("<math " in prose(text) for text in list(told.values())[1:])
 
 
 def test_the_commit_is_named_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,3 +89,15 @@ def test_a_browser_shows_the_page_without_errors_and_without_scrolling_sideways(
     title = re.search(r"<title>\[(\d+),\"(.*?)\",(\w+)\]</title>", shown.dom)
     assert title is not None
     assert title.groups() == ("0", "rgb(23, 24, 26)" if dark else "rgb(255, 255, 255)", "true")
+
+
+def test_mathematics_has_its_equation_numbers_and_braces() -> None:
+    shown = mathematics(
+        r"""\begin{align*}
+\min_w\quad & \max\{ w, \tfrac12 \} \tag{P} \\
+\text{subject to}\quad & w \ge 0 \tag{a\_b}
+\end{align*}"""
+    )
+    assert shown.count("<mtr>") == 2
+    assert "(P)" in shown
+    assert "\\" not in shown

@@ -93,6 +93,26 @@ def test_a_browser_shows_the_pages_without_an_error(site: Path | None, width: in
 
 
 @pytest.mark.slow
+def test_search_finds_slack_scaling(site: Path | None) -> None:
+    shown = opened(site / "search.html", query="q=slack+scaling") if site is not None else None
+    if shown is None:
+        return  # the extra `docs` or Chromium is not installed
+    assert shown.errors == []
+    found = re.findall(r'<li[^>]*><a href="([^"#?]*)', shown.dom.partition('id="search-results"')[2])
+    assert any(page.endswith("structural-support-vector-machine.html") for page in found), found
+
+
+@pytest.mark.slow
+def test_errata_are_all_there_with_the_mathematics_of_what_is_right(site: Path | None) -> None:
+    if site is None:
+        return  # the extra `docs` is not installed
+    page = (site / "build" / "errata.html").read_text(encoding="utf-8")
+    rows = (DOCS.parent / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("## Errata")[2]
+    assert page.count("In print:") == sum(line.startswith("| ") for line in rows.splitlines()) - rows.count("| where |")
+    assert page.count(r"\begin{align*}") > 10
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["0_generative_margin", "4_likelihood"])
 def test_a_browser_renders_the_mathematics_of_a_notebook(site: Path | None, name: str) -> None:
     shown = opened(site / "build" / "notebooks" / f"{name}.html") if site is not None else None
