@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from convexstruct.cli import COMMANDS, main
-from convexstruct.experiments import EXPERIMENTS
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -56,9 +55,8 @@ def test_the_solver_shown_is_verified(
     assert capfd.readouterr().out.splitlines()[-1].endswith(" verified")
 
 
-def test_every_command_and_experiment_is_named() -> None:
+def test_every_command_is_named() -> None:
     assert all(f"`convexstruct {name}" in README for name in COMMANDS)
-    assert all(f"`{name}`" in README for name in EXPERIMENTS)
 
 
 def test_the_tree_shown_is_the_tree() -> None:
