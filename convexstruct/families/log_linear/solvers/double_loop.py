@@ -19,18 +19,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from inspect import unwrap
+from itertools import chain
 
 import numpy as np
 
-from convexstruct.arrays import Matrix, Point, Vector
+from convexstruct.arrays import Matrix, Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, read_options
 from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.approximate_field import ApproximateField, finite_tables
-from convexstruct.families.log_linear.basis import Basis
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
-from convexstruct.families.log_linear.solvers.lbfgs import LBFGS
+from convexstruct.families.log_linear.solvers.descent import Here
+from convexstruct.families.log_linear.solvers.lbfgs import descent
 from convexstruct.oracles.loopy.belief_propagation import DAMPING, ROUNDS, Beliefs, factor_graph, propagate
 from convexstruct.oracles.loopy.tree_reweighted import spanning_trees
 from convexstruct.validation.arguments import choice, number, sentence
@@ -65,23 +65,26 @@ class DoubleLoop:
                 f"problem has l1 = {problem.penalty.l1:g}, wanted 0: the double loop ends by the gradient "
                 "of a smooth objective; PseudoLikelihood, ImportanceSampling and ContrastiveDivergence take |theta|_1"
             )
-        inner = _Approximate(problem, self)
-        strikes = lost = 0
-        # unwrapped: LBFGS checks that its problem is of the family, and the approximate objective is not
-        for iterate in unwrap(LBFGS.iterate)(LBFGS(), inner, start):
-            said = f"an approximation, no bound: {self.entropy} entropy; messages converged at {inner.met} of "
-            said += f"{inner.calls} parameters"
-            strikes = strikes + 1 if inner.calls - inner.met > lost else 0
-            lost = inner.calls - inner.met
+        inner, strikes, lost = _Approximate(problem, self), 0, 0
+        theta = np.zeros(problem.dimension) if start is None else np.array(start.point["theta"], dtype=np.float64)
+        begin = Here.at(inner, theta)
+        for here, _ in chain([(begin, 1)], descent(inner, begin)):
+            failed = inner.calls - inner.met
+            strikes, lost = strikes + 1 if failed > lost else 0, failed
             # R(theta) + R*(-gradient) + <theta, gradient> vanishes where theta is stationary, and nowhere else
-            gap = iterate.primal - iterate.lower_bound
-            stationary = math.isfinite(gap) and gap <= STATIONARY * abs(iterate.primal)
-            if (iterate.done or strikes == FAILED_ROUNDS) and lost and not stationary:
-                said += ", and it ends where lower values are that do not let them converge"
-            done = iterate.done or stationary or strikes == FAILED_ROUNDS
-            yield replace(iterate, dual_point=None, lower_bound=-math.inf, done=done, message=said)
-            if done:
-                return
+            gap = here.value - here.lower_bound(problem.penalty)
+            stationary = math.isfinite(gap) and gap <= STATIONARY * abs(here.value)
+            if stationary or strikes == FAILED_ROUNDS:
+                break
+            yield self._iterate(inner, here)
+        lower = inner.calls > inner.met and not stationary
+        said = ", and it ends where lower values are that do not let them converge" if lower else ""
+        yield replace(self._iterate(inner, here, said), done=True)
+
+    def _iterate(self, inner: _Approximate, here: Here, ended: str = "") -> Iterate:
+        said = f"an approximation, no bound: {self.entropy} entropy; messages converged at {inner.met} of "
+        said += f"{inner.calls} parameters{ended}"
+        return Iterate({"theta": here.theta}, None, here.value, -math.inf, inner.calls, message=said)
 
 
 class _Approximate:
@@ -104,10 +107,6 @@ class _Approximate:
     def dimension(self) -> int:
         return self.field.factors.dimension
 
-    @property
-    def trivial_value(self) -> float:
-        return self.field.trivial_value
-
     def value_and_gradient(self, theta: Vector) -> tuple[float, Vector]:
         """Infinite where messages do not converge."""
         found = self._beliefs(theta)
@@ -123,14 +122,6 @@ class _Approximate:
         """C M times the variances of the features, as if factors did not depend on one another."""
         beliefs = self._beliefs(theta).entries[0]
         return self.field.scale.C * self.field.mass * self.field.factors.variances(beliefs)
-
-    @property
-    def basis(self) -> Basis:
-        return Basis(self)
-
-    def witness_in_basis(self, u: Vector) -> Point:
-        """Empty: the approximation has no dual points."""
-        return {}
 
     def _beliefs(self, theta: Vector) -> Beliefs:
         options = self.options
