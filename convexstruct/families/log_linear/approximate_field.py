@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Labels, Point, Vector
+from convexstruct.brief import brief
 from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.penalised import LikelihoodField, feature_sums, largest_scores
 from convexstruct.families.log_linear.penalty import Penalty
@@ -50,6 +51,8 @@ class ApproximateField(LikelihoodField):
     scale: Scale
     l1: float = 0.0
     family: ClassVar[str] = "log_linear"
+
+    __repr__ = brief
 
     @classmethod
     def read(
@@ -82,13 +85,6 @@ class ApproximateField(LikelihoodField):
         read = factors.read_samples("samples", samples)
         scale = Scale.read(len(read), free=True, C=C, C_mean=C_mean, lam=lam, beta=beta)
         return cls(factors, read, example_weights(weights, len(read)), scale, Penalty(scale.lam, l1).l1)
-
-    def __repr__(self) -> str:
-        return (
-            f"ApproximateField({len(self.samples)} samples, {self.factors.n_variables} variables, "
-            f"{len(self.factors.scopes)} factors, theta in R^{self.dimension}, lam {self.scale.lam:g}, "
-            f"l1 {self.l1:g}, C {self.scale.C:g})"
-        )
 
     @cached_property
     def mass(self) -> float:

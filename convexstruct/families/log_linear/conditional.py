@@ -40,6 +40,7 @@ from numpy.typing import ArrayLike
 
 from convexstruct import deadline
 from convexstruct.arrays import OPTIONAL, Flags, Index, Labels, Matrix, Point, Tensor, Vector
+from convexstruct.brief import brief
 from convexstruct.core.mixtures import Mixture, of_examples, outside_simplex, read_mixture
 from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.basis import Basis, exact_scores, joined, pairwise_parts
@@ -86,6 +87,8 @@ class ConditionalRandomField(Penalised):
     workers: Workers | None = field(default=None, repr=False, kw_only=True, metadata=OPTIONAL)
     family: ClassVar[str] = "log_linear"
 
+    __repr__ = brief
+
     @classmethod
     def read(
         cls,
@@ -126,15 +129,6 @@ class ConditionalRandomField(Penalised):
         problem = cls(features, scale, omega, number("l1", l1, least=0), pairs)
         vars(problem)["oracle"] = exact_inference(features, ADVICE)  # refuses graphs that are too wide
         return problem
-
-    def __repr__(self) -> str:
-        features = self.features
-        more = "" if self.forbidden is None else f", {int(self.forbidden.sum())} pairs forbidden"
-        return (
-            f"ConditionalRandomField({self.n_examples} examples, {features.n_nodes} nodes, {features.n_edges} edges, "
-            f"{features.n_labels} labels, theta in R^{self.dimension}, lam {self.scale.lam:g}, l1 {self.l1:g}, "
-            f"C {self.scale.C:g}{more})"
-        )
 
     @cached_property
     def oracle(self) -> Inference:
@@ -398,26 +392,6 @@ class ConditionalRandomField(Penalised):
         other, oracle = self._others(examples)
         sums = oracle.sums(*self.scores(predictive(self.as_point(point))["theta"], other))
         return np.split(sums.node, other.node_start[1:-1])
-
-    def log_likelihoods(self, point: Any, examples: Any = None, labels: Sequence[ArrayLike] | None = None) -> Vector:
-        """ln P(y_i | x_i) of each example (N,); -inf where a pair is forbidden. Of the problem's own labels by default,
-        else of ``labels``, one array an example.
-
-        Raises
-        ------
-        ValueError
-            As `predict`, and if a label is not one of those in training.
-        """
-        other, oracle = self._others(examples)
-        truth = other.truth
-        if labels is not None:
-            each = [np.asarray(part).ravel() for part in labels]
-            flat: Any = np.concatenate(each) if each else np.zeros(0)
-            truth = np.concatenate(other.split_labels(flat))  # refuses labels that training does not know
-        elif examples is not None:
-            raise ValueError("labels is None, wanted one array of labels for each of examples")
-        node, edge = self.scores(self.as_point(point)["theta"], other)
-        return np.asarray(other.score(node, edge, truth) - oracle.sums(node, edge).log_partition)
 
     def _others(self, examples: Any) -> tuple[PairwiseFeatures, Inference]:
         if examples is None:

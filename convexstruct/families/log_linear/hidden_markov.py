@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import OPTIONAL, Flags, Index, Labels, Point, Tensor, Vector
+from convexstruct.brief import brief
 from convexstruct.inference.baum_welch import Expected, Pseudocounts, expected, room_for
 from convexstruct.inference.hidden_markov import HiddenMarkovModels, Observations
 from convexstruct.inference.shards import Shards, Workers, in_shards
@@ -59,6 +60,8 @@ class HiddenMarkov:
     allowed: Mapping[str, Flags]
     workers: Workers | None = field(default=None, repr=False, kw_only=True, metadata=OPTIONAL)
     family: ClassVar[str] = "log_linear"
+
+    __repr__ = brief
 
     @classmethod
     def read(
@@ -108,13 +111,6 @@ class HiddenMarkov:
         return problem
 
     # -- sizes ---------------------------------------------------------------------------------------------------------
-
-    def __repr__(self) -> str:
-        layout = self.observed.chains
-        return (
-            f"HiddenMarkov({layout.n_chains} sequences, {layout.n_positions} steps, {self.n_states} states, "
-            f"{self.observed.n_symbols} symbols)"
-        )
 
     def trivial(self) -> tuple[Point, Point]:
         """Uniform rows over what is allowed; the lower bound needs no witness."""

@@ -45,6 +45,7 @@ from numpy.typing import ArrayLike
 
 from convexstruct import deadline
 from convexstruct.arrays import ROUNDING_BOUND, Labels, Point, Vector
+from convexstruct.brief import brief
 from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.basis import Part
 from convexstruct.families.log_linear.clique_entropy import CliqueDistribution, distribution, restored
@@ -79,6 +80,8 @@ class MarkovRandomField(LikelihoodField):
     samples: Labels | None = field(default=None, repr=False)
     weights: Vector | None = field(default=None, repr=False)
     family: ClassVar[str] = "log_linear"
+
+    __repr__ = brief
 
     @classmethod
     def read(
@@ -151,13 +154,6 @@ class MarkovRandomField(LikelihoodField):
         return cls(factors, frozen(sums), mass, scale, Penalty(scale.lam, l1).l1, frozen(off), read, omega)
 
     # -- sizes ---------------------------------------------------------------------------------------------------------
-
-    def __repr__(self) -> str:
-        return (
-            f"MarkovRandomField({self.factors.n_variables} variables, {len(self.factors.scopes)} factors, theta in "
-            f"R^{self.dimension}, data of mass {self.mass:g}, lam {self.scale.lam:g}, l1 {self.l1:g}, "
-            f"C {self.scale.C:g}, tree width {self.inference.tree.width})"
-        )
 
     @property
     def moments(self) -> Vector:

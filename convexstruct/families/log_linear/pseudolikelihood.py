@@ -45,6 +45,7 @@ from numpy.typing import ArrayLike
 
 from convexstruct import deadline
 from convexstruct.arrays import OPTIONAL, Index, Labels, Point, Vector
+from convexstruct.brief import brief
 from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.basis import Part
 from convexstruct.families.log_linear.existence import rising
@@ -98,6 +99,8 @@ class PseudoLikelihood(FactorField):
     workers: Workers | None = field(default=None, repr=False, kw_only=True, metadata=OPTIONAL)
     family: ClassVar[str] = "log_linear"
 
+    __repr__ = brief
+
     @classmethod
     def read(
         cls,
@@ -136,13 +139,6 @@ class PseudoLikelihood(FactorField):
             raise sentence("targets is empty, wanted at least one variable")
         omega = example_weights(weights, len(read))
         return cls(factors, read, omega, tuple(which.tolist()), scale, Penalty(scale.lam, l1).l1)
-
-    def __repr__(self) -> str:
-        return (
-            f"PseudoLikelihood({len(self.samples)} samples, {self.factors.n_variables} variables, theta in "
-            f"R^{self.dimension}, {len(self.groups.totals)} conditionals, lam {self.scale.lam:g}, l1 {self.l1:g}, "
-            f"C {self.scale.C:g})"
-        )
 
     @cached_property
     def groups(self) -> Groups:
