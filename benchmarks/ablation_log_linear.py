@@ -1,6 +1,6 @@
 """Each mechanism of L-BFGS on likelihoods, switched off on generated chains, images and samples of grids; and the rules
 by which other solvers of likelihoods end and choose their steps. What a solver leaves uncertified is judged by exact
-inference, or by how far its end is from stationary; the rounds of such a study are calls of the oracle."""
+inference; the rounds of such a study are calls of the oracle."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ from convexstruct.families.log_linear import (
     AveragedSGD,
     ConditionalRandomField,
     DoubleLoop,
-    ExpectationMaximisation,
-    HiddenField,
     ImportanceSampling,
     MarkovRandomField,
     coherent,
@@ -32,7 +30,6 @@ from convexstruct.families.log_linear.solvers import (
     averaged_sgd,
     descent,
     double_loop,
-    expectation_maximisation,
     importance_sampling,
     lbfgs,
 )
@@ -79,19 +76,6 @@ def _tree(depth: int, samples: int, seed: int, **options: Any) -> MarkovRandomFi
     return MarkovRandomField.read(factors, drawn, **options)
 
 
-def _partly(chains: int, length: int, labels: int, features: int, seed: int, **options: Any) -> HiddenField:
-    """Chains as above; of half of the nodes any label but the last, or any but the first, is possible."""
-    data = datasets.random_chains(chains, length, labels, features, seed=seed)
-    rng = np.random.default_rng(seed)
-    possible = []
-    for y in data.labels_each:
-        known = np.eye(labels, dtype=bool)[y]
-        open_ = np.ones_like(known)
-        open_[np.arange(len(y)), np.where(y == 0, labels - 1, 0)] = False
-        possible.append(np.where(rng.random((len(y), 1)) < 0.5, open_, known))
-    return HiddenField.conditional(data.node_features, possible, **options)
-
-
 @dataclass(frozen=True)
 class Chosen:
     """L-BFGS in the metric that follows from the features."""
@@ -111,16 +95,6 @@ def _by_inference(solver: Any) -> Oracle:
     return Oracle(call, calls=1)
 
 
-def _to_stationarity(solver: Any) -> Oracle:
-    """A run: calls of its oracle, and how far its end is from stationary."""
-
-    def call(problem: HiddenField) -> tuple[int, float]:
-        found = cs.solve(problem, solver)
-        return found.trace.oracle_calls[-1], problem.stationarity(found.point)
-
-    return Oracle(call, calls=1)
-
-
 DIAGONAL = (*options(memory=(1, 20), metric=("scalar",)), *numbers(lbfgs, RENEWAL_ROUNDS=((0, 10**9),)))
 SCALAR = options(memory=(1, 20), metric=("diagonal",))
 TABLES = options(memory=(6,), metric=("diagonal",))
@@ -129,7 +103,6 @@ FREE = (Mechanism("no look for a missing maximum", patches={f"{lbfgs.__name__}:s
 BOUNDED = numbers(descent, BOUNDED_BELOW=(math.inf, 1.0))
 COHERENT = numbers(lbfgs, COHERENT_EIGENVALUE=(math.inf, 0.0), POWER_STEPS=(1,))
 STEPS = numbers(averaged_sgd, POWERS=((0,),), SAMPLED_BATCHES=(1, 3))
-ROUGH = numbers(expectation_maximisation, GRADIENT_FALL=(0.0, 0.1))
 LOOP_ENDS = numbers(double_loop, STATIONARY=(0.0, 1e-11, 1e-9))
 SAMPLING_ENDS = numbers(importance_sampling, STATIONARY=(0.0, 1e-7, 1e-5))
 
@@ -144,9 +117,6 @@ STUDIES = [
     Study("crf, metric, independent features", seeds(_chain, 60, 20, 8, 30, beta=1.0), Chosen(), 1e-6, COHERENT),
     Study("crf, metric, coherent features", seeds(_window, 60, 20, 6, 300, beta=0.1), Chosen(), 1e-6, COHERENT),
     Study("crf, averaged SGD", seeds(_chain, 200, 10, 4, 15, n=2, beta=1.0), AveragedSGD(batch=4), 0.1, STEPS),
-    Study(
-        "hidden, EM", seeds(_partly, 20, 8, 4, 5, lam=1e-3), _to_stationarity(ExpectationMaximisation()), 1e-4, ROUGH
-    ),
     Study("mrf, tree, double loop", seeds(_tree, 3, 300, lam=0.1), _by_inference(DoubleLoop()), 1e-8, LOOP_ENDS),
     Study(
         "mrf, importance sampling",

@@ -41,8 +41,9 @@ def expected_likelihood(
         If there are more than ``limit`` labellings.
     """
     of, penalised = written_out(problem.model, limit), Penalised(problem.model)
-    bound = problem.majorant(problem.as_point(np.zeros(problem.dimension) if theta_0 is None else theta_0)["theta"])
-    expected, less = bound.expected / problem.model.scale.C, bound.less / problem.model.scale.C
+    here = problem.as_point(np.zeros(problem.dimension) if theta_0 is None else theta_0)["theta"]
+    value, moments = problem.clamped(here)
+    expected, less = moments / problem.model.scale.C, (here @ moments - value) / problem.model.scale.C
     theta, a = cp.Variable(problem.dimension, name="theta"), cp.Variable(len(of.weights), name="a")
     penalty, shown = penalised.penalty(theta)
 

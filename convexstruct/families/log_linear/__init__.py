@@ -11,7 +11,7 @@ from convexstruct.families.log_linear.approximate_field import ApproximateField
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.hidden import HiddenField
 from convexstruct.families.log_linear.hidden_markov import HiddenMarkov
-from convexstruct.families.log_linear.importance import importance_likelihood, importance_log_partition
+from convexstruct.families.log_linear.importance import importance_log_partition
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
@@ -20,11 +20,9 @@ from convexstruct.families.log_linear.solvers.averaged_sgd import AveragedSGD
 from convexstruct.families.log_linear.solvers.baum_welch import BaumWelch
 from convexstruct.families.log_linear.solvers.contrastive_divergence import ContrastiveDivergence
 from convexstruct.families.log_linear.solvers.double_loop import DoubleLoop
-from convexstruct.families.log_linear.solvers.expectation_maximisation import ExpectationMaximisation
 from convexstruct.families.log_linear.solvers.importance_sampling import ImportanceSampling
 from convexstruct.families.log_linear.solvers.lbfgs import LBFGS, coherent
-from convexstruct.families.log_linear.solvers.proportional_fitting import ProportionalFitting, decomposable
-from convexstruct.families.log_linear.solvers.pseudo_moments import PseudoMoments
+from convexstruct.families.log_linear.solvers.pseudo_moments import PseudoMoments, in_closed_form
 from convexstruct.features.graphs.feature_sizes import EVEN_RATIO, even
 from convexstruct.tolerances import Profile
 
@@ -38,17 +36,14 @@ __all__ = [
     "ConditionalRandomField",
     "ContrastiveDivergence",
     "DoubleLoop",
-    "ExpectationMaximisation",
     "HiddenField",
     "HiddenMarkov",
     "ImportanceSampling",
     "MarkovRandomField",
     "Penalty",
-    "ProportionalFitting",
     "PseudoLikelihood",
     "PseudoMoments",
     "RestrictedBoltzmann",
-    "importance_likelihood",
     "importance_log_partition",
 ]
 
@@ -71,8 +66,8 @@ def best(
         return ImportanceSampling(), "importance sampling inside, L-BFGS outside: an approximation with exact zeros"
     if isinstance(problem, ApproximateField):
         return DoubleLoop(), "belief propagation inside, L-BFGS outside: an approximation"
-    if isinstance(problem, MarkovRandomField) and problem.penalty == Penalty() and decomposable(problem):
-        return ProportionalFitting(), "the closed form of a decomposable model"
+    if isinstance(problem, MarkovRandomField) and in_closed_form(problem):
+        return PseudoMoments(), "the closed form of tables on a tree"
     options: dict[str, Any] = {"metric": "scalar" if _in_one_unit(problem) else "diagonal"}
     if isinstance(problem, MarkovRandomField) and not problem.penalty.l1:
         options["memory"] = 20  # a sum over a junction tree takes far more time than twenty pairs
@@ -108,10 +103,8 @@ FAMILY = register(
             BaumWelch,
             ContrastiveDivergence,
             DoubleLoop,
-            ExpectationMaximisation,
             ImportanceSampling,
             LBFGS,
-            ProportionalFitting,
             PseudoMoments,
         ),
         best=best,

@@ -14,7 +14,7 @@ minimum, and theta = 0 is often stationary where hidden labels may be permuted. 
 Z_i is at least Z_i(K_i), so that P >= 0. Where every K_i is a single labelling, P is convex, and the problem is that of
 ``model``, with its dual.
 
-**Expectation-maximisation** (`majorant`): for any distributions q_i on K_i,
+**Expectation-maximisation** (`convexstruct.models.log_linear.expected_likelihood`): for any distributions q_i on K_i,
 
     P(theta) <= C sum_i omega_i [ln Z_i(theta) - <theta, E_q f> - H(q_i)] + R(theta),
 
@@ -38,6 +38,7 @@ from numpy.typing import ArrayLike
 
 from convexstruct import deadline
 from convexstruct.arrays import OPTIONAL, Flags, Index, Labels, Point, Vector
+from convexstruct.brief import brief
 from convexstruct.families.log_linear.basis import Basis
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.entropy import log_partitions
@@ -70,6 +71,8 @@ class HiddenField(Penalised):
     known: Flags | Labels = field(repr=False)
     workers: Workers | None = field(default=None, repr=False, kw_only=True, metadata=OPTIONAL)
     family: ClassVar[str] = "log_linear"
+
+    __repr__ = brief
 
     @classmethod
     def conditional(
@@ -148,10 +151,6 @@ class HiddenField(Penalised):
         return cls(MarkovRandomField.read(factors, first, **options), frozen(read))
 
     # -- sizes ---------------------------------------------------------------------------------------------------------
-
-    def __repr__(self) -> str:
-        kind = "fully observed" if self.observed else "with hidden labels"
-        return f"HiddenField({kind}, {self.model!r})"
 
     @cached_property
     def observed(self) -> bool:
@@ -259,11 +258,6 @@ class HiddenField(Penalised):
     def witness_in_basis(self, u: Vector) -> Point:
         return self.model.witness_in_basis(u) if self.observed else {}
 
-    def majorant(self, theta: Vector) -> Majorant:
-        """The convex upper bound on P that equals P at theta."""
-        value, expected = self.clamped(theta)
-        return Majorant(self, expected, float(theta @ expected) - value)
-
     def stationarity(self, point: Any) -> float:
         """The largest entry of P's subgradient of least norm at ``point``, over the largest of C sum_i omega_i E f;
         0 at a stationary point."""
@@ -349,31 +343,3 @@ class HiddenField(Penalised):
     def predict(self, point: Any, examples: Any = None) -> list[Labels]:
         """The most probable labelling of each of ``examples``, as ``predict`` of ``model`` has it."""
         return self.model.predict(point, examples)
-
-
-@dataclass(frozen=True, eq=False)
-class Majorant:
-    """The convex bound that expectation-maximisation minimises: see the head of this file.
-
-    problem : the problem that is bounded. expected (d,) : C sum_i omega_i E_q f. less : -C sum_i omega_i H(q_i).
-    """
-
-    problem: HiddenField
-    expected: Vector
-    less: float
-
-    @property
-    def penalty(self) -> Penalty:
-        return self.problem.penalty
-
-    @property
-    def dimension(self) -> int:
-        return self.problem.dimension
-
-    def value_and_gradient(self, theta: Vector) -> tuple[float, Vector]:
-        """The bound without R, and its gradient (d,)."""
-        value, mean = self.problem.unclamped(theta)
-        return value - float(theta @ self.expected) + self.less, mean - self.expected
-
-    def curvature(self, theta: Vector) -> Vector:
-        return self.problem.curvature(theta)

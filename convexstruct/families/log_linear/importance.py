@@ -1,4 +1,4 @@
-r"""Importance-sampled ln Z and likelihoods (paper 4, 20.6, "Sample based learning"), for graphs of any width.
+r"""Importance-sampled ln Z (paper 4, 20.6, "Sample based learning"), for graphs of any width.
 
     ln Z(theta) = ln Z(theta_0) + ln E_{theta_0} exp <theta - theta_0, f(x)>
                 ~ ln Z(theta_0) + ln (1/K sum_k exp <theta - theta_0, f(x_k)>)
@@ -22,13 +22,11 @@ from typing import NamedTuple
 import numpy as np
 
 from convexstruct.arrays import Labels, Vector
-from convexstruct.families.log_linear.approximate_field import ApproximateField
-from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.inference.gibbs import Gibbs
-from convexstruct.validation.arguments import refuse, sentence, whole
 from convexstruct.validation.arguments import seed as read_seed
+from convexstruct.validation.arguments import sentence, whole
 from convexstruct.validation.arrays import real
 
 #: The most uniform samples that are drawn for each one wanted, where joint labels are forbidden.
@@ -109,21 +107,3 @@ def uniform_samples(factors: Factors, n: int, rng: np.random.Generator) -> tuple
         )
     number = math.fsum(map(math.log, factors.cards)) + math.log(kept / drawn)
     return np.concatenate(found)[:n], number, math.sqrt((1.0 - kept / drawn) / kept)
-
-
-def importance_likelihood(
-    problem: MarkovRandomField | ApproximateField,
-    theta: Vector,
-    n: int,
-    seed: int = 0,
-    *,
-    theta_0: Vector | None = None,
-    temperatures: int = 1,
-) -> Estimate:
-    """P(theta) = C [M ln Z - <theta, s>] + R, with ln Z of `importance_log_partition`."""
-    if not isinstance(problem, MarkovRandomField | ApproximateField):
-        refuse("problem", problem, "a MarkovRandomField or an ApproximateField")
-    found = importance_log_partition(problem.factors, theta, n, seed, theta_0=theta_0, temperatures=temperatures)
-    C, M = problem.scale.C, problem.mass
-    value = C * (M * found.value - float(theta @ problem.sums)) + float(problem.penalty.value(theta))
-    return Estimate(value, C * M * found.standard_error, found.effective)

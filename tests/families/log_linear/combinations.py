@@ -18,7 +18,6 @@ from convexstruct.core.driver import solve
 from convexstruct.families.log_linear import (
     ApproximateField,
     ConditionalRandomField,
-    ExpectationMaximisation,
     HiddenField,
     MarkovRandomField,
     PseudoLikelihood,
@@ -207,7 +206,6 @@ def check(each: Combination, seed: int) -> str:
         assert solution.gap <= HIGH.gap or at_end <= 1e-6 * problem.trivial_value or runs_away(problem, theta), "free"
     if not convex and (penalty.lam or penalty.l1):
         assert problem.stationarity(theta) <= 1e-4, f"stationary to {problem.stationarity(theta):.1e}"
-        check_expectation_maximisation(problem, P)
     check_predictions(problem, theta, written, agree, features)
     if each.kind == "field" and not hidden:
         check_samples(problem, theta, written[0], features[0])
@@ -219,12 +217,6 @@ def runs_away(problem: Any, theta: Vector) -> bool:
     model = problem.model if isinstance(problem, HiddenField) else problem
     found = model.runaway(theta) if isinstance(model, ConditionalRandomField) else model.runaway()
     return found is not None
-
-
-def check_expectation_maximisation(problem: HiddenField, P: Any) -> None:
-    """P never rises, and the end is stationary."""
-    values = [P(it.point["theta"]) for it, _ in zip(ExpectationMaximisation().iterate(problem), range(30))]
-    assert (np.diff(values) <= 1e-9 * max(1.0, values[0])).all(), "monotone"
 
 
 def check_predictions(

@@ -94,7 +94,7 @@ def changed_input(problem: ConditionalRandomField) -> Any:
 def one_gradient_step(problem: HiddenField) -> Any:
     """In place of the M step."""
     theta = np.zeros(problem.dimension)
-    return theta - problem.majorant(theta).value_and_gradient(theta)[1]
+    return theta - problem.value_and_gradient(theta)[1]
 
 
 def unweighted_counts(problem: HiddenMarkov) -> Any:

@@ -8,11 +8,9 @@ import pytest
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.log_linear import LBFGS, HiddenField
-from convexstruct.families.log_linear.solvers.descent import Here
-from convexstruct.families.log_linear.solvers.lbfgs import descent
 from convexstruct.features.graphs.factors import tabular_factors
 from convexstruct.models.log_linear import expected_likelihood, likelihood
-from convexstruct.tolerances import HIGH, ROUNDING
+from convexstruct.tolerances import HIGH
 from tests.families.log_linear.fields import GRAPHS
 from tests.families.log_linear.random_fields import field
 from tests.reference import optimum
@@ -35,13 +33,12 @@ def test_its_least_value_is_that_of_the_m_step_and_above_p(kind: str) -> None:
     theta_0 = np.random.default_rng(4).normal(size=problem.dimension)
     formulation = expected_likelihood(problem, theta_0)
     value = optimum(formulation).value
-    bound = problem.majorant(theta_0)
-    start = Here.at(bound, theta_0)
-    assert start.value == pytest.approx(float(problem.primal(problem.as_point(theta_0))), rel=ROUNDING)
-    steps = [here.value for here, _ in descent(bound, start)]
-    assert value == pytest.approx(steps[-1], rel=HIGH.gap)
     found = formulation.variables["theta"].value
-    assert float(problem.primal(problem.as_point(found))) <= value + HIGH.gap * abs(value)
+    slope = problem.penalty.gradient(found, problem.unclamped(found)[1] - problem.clamped(theta_0)[1])
+    assert np.abs(slope).max() <= 1e-3 * np.abs(problem.clamped(theta_0)[1]).max()
+    slack = HIGH.gap * abs(value)
+    assert float(problem.primal(problem.as_point(found))) - slack <= value
+    assert value <= float(problem.primal(problem.as_point(theta_0))) + slack
 
 
 @pytest.mark.parametrize("kind", ["conditional", "unconditional"])

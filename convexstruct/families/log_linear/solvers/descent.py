@@ -15,11 +15,11 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from convexstruct.arrays import Point, Vector
+from convexstruct.arrays import Vector
 from convexstruct.core.certificates import least_unit
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Solution
-from convexstruct.families.log_linear.basis import REACH_NATS, Basis, Reach
+from convexstruct.families.log_linear.basis import REACH_NATS, Reach
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.existence import no_maximum
 from convexstruct.families.log_linear.hidden import HiddenField
@@ -58,17 +58,8 @@ class Smooth(Protocol):
         ...
 
 
-class LogLinear(Smooth, Protocol):
-    """What the descent solvers need of a log-linear model besides."""
-
-    def primal(self, point: Point) -> Rounded: ...
-
-    @property
-    def basis(self) -> Basis: ...
-
-    def witness_in_basis(self, u: Vector) -> Point:
-        """The Gibbs distributions at parameters u of the basis as a dual point."""
-        ...
+#: What the descent methods solve.
+LogLinear = ConditionalRandomField | HiddenField | MarkovRandomField | PseudoLikelihood
 
 
 @dataclass(frozen=True, eq=False)
