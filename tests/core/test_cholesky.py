@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from convexstruct import deadline
 from convexstruct.arrays import Matrix
 from convexstruct.core import cholesky
 from convexstruct.core.cholesky import solver
@@ -33,21 +32,12 @@ def test_the_lower_triangle_alone_is_solved_with(
         np.testing.assert_allclose(matrix @ solve(right), right, rtol=ROUNDING, atol=ROUNDING)
 
 
-def test_a_large_matrix_asks_for_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cholesky, "LARGE", 10)
-    with deadline.within(0.0), pytest.raises(deadline.DeadlinePassed):
-        solver(definite())
-
-
 @pytest.mark.parametrize("large", [10, 2000])
 def test_a_singular_matrix_gets_a_small_ridge(large: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cholesky, "LARGE", large)
     right = np.full(70, 7.0)  # in the range of the matrix
     np.testing.assert_allclose(np.ones((70, 70)) @ solver(np.ones((70, 70)))(right), right, rtol=1e-6)
-
-
-def test_what_is_not_finite_gives_nan() -> None:
-    assert np.isnan(solver(np.full((3, 3), np.nan))(np.ones(3))).all()
+    assert np.isfinite(solver(np.diag([1.0, 0.0]))(np.ones(2))).all()
 
 
 def test_the_ridge_of_a_singular_matrix_leaves_variables_of_other_units_alone() -> None:
@@ -55,7 +45,3 @@ def test_the_ridge_of_a_singular_matrix_leaves_variables_of_other_units_alone() 
     matrix, units = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), np.array([1e9, 1e9, 1.0])
     solution = solver(matrix * units[:, None] * units)(np.array([1e9, 1e9, 1.0]))
     np.testing.assert_allclose(matrix @ (units * solution), np.ones(3), rtol=1e-6)
-
-
-def test_a_diagonal_of_zeros_has_a_ridge_too() -> None:
-    assert np.isfinite(solver(np.array([[1.0, 0.0], [0.0, 0.0]]))(np.ones(2))).all()

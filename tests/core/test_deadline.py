@@ -14,13 +14,12 @@ import numpy as np
 import pytest
 
 from convexstruct import deadline
-from convexstruct.core.best_points import BOTH_SHARE, GRACE_SECONDS, UPPER_SHARE
+from convexstruct.core.best_points import BOTH_SHARE, GRACE_SECONDS
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.gaussian_process import FunctionSpaceLBFGS, GaussianProcessSequences
 from convexstruct.families.generative_margin import EntropicProximal, GenerativeMargin, ProximalRSD
-from convexstruct.families.regularized_risk import RegularizedRisk
 from convexstruct.families.structured_svm import (
     BlockFrankWolfe,
     ColumnGeneration,
@@ -34,7 +33,6 @@ from convexstruct.families.structured_svm import (
     StructuredSVM,
     Subgradient,
 )
-from convexstruct.families.structured_svm.solvers.column_generation import restricted_master
 from convexstruct.families.structured_svm.solvers.example_blocks import ExampleBlock
 from convexstruct.inference.differences import Marginals
 from tests.core.squares import Square, iterate
@@ -85,41 +83,51 @@ def svm() -> StructuredSVM:
 
 
 def hmm() -> GenerativeMargin:
+    symbols, states = np.random.default_rng(0).integers(0, 3, (2, 10, 8))
+    return GenerativeMargin.hmm(list(symbols), list(states), 3, 3, eta=0.3)
+
+
+def process() -> GaussianProcessSequences:
     rng = np.random.default_rng(0)
-    return GenerativeMargin.hmm(
-        [rng.integers(0, 3, 8) for _ in range(10)], [rng.integers(0, 3, 8) for _ in range(10)], 3, 3, eta=0.3
-    )
+    return GaussianProcessSequences.read([rng.normal(size=(5, 2))] * 3, [rng.integers(0, 2, 5)] * 3, 2)
 
 
-@pytest.mark.parametrize(
-    "solver",
-    [
-        ColumnGeneration(steps=10_000), BlockFrankWolfe(), DualCoordinateAscent(), ExponentiatedGradient(groups=5),
-        LaRank(), NSlack(), OneSlack(), Subgradient(), Perceptron(passes=10_000), Mira(passes=10_000),
-    ],
-    ids=lambda solver: type(solver).__name__,
-)  # fmt: skip
-def test_a_long_round_of_an_svm_solver_ends_at_the_limit(
-    solver: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+#: What is slow in the rounds of solvers of these problems.
+OF_SVM = [(StructuredSVM, "violated"), (ExampleBlock, "predict"), (type(svm().oracle), "sums", "sample")]
+OF_HMM, OF_PROCESS = [(type(hmm().features), "best", "expected")], [(GaussianProcessSequences, "multiply")]
+SVM_SOLVERS = [
+    ColumnGeneration(steps=10_000), BlockFrankWolfe(), DualCoordinateAscent(), ExponentiatedGradient(groups=5),
+    LaRank(), NSlack(), OneSlack(), Subgradient(), Perceptron(passes=10_000), Mira(passes=10_000),
+]  # fmt: skip
+LONG: list[tuple[Any, Any, Any]] = [
+    *((svm, OF_SVM, solver) for solver in SVM_SOLVERS),
+    *((hmm, OF_HMM, solver) for solver in (EntropicProximal(newton=False), ProximalRSD())),
+    (process, OF_PROCESS, FunctionSpaceLBFGS()),  # a long line search
+]
+
+
+@pytest.mark.parametrize(("make", "slow", "solver"), LONG, ids=[type(solver).__name__ for _, _, solver in LONG])
+def test_a_long_round_ends_at_the_limit(
+    make: Any, slow: Any, solver: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    problem = svm()
-    clock.slow_down(monkeypatch, StructuredSVM, "violated")
-    clock.slow_down(monkeypatch, ExampleBlock, "predict")
-    clock.slow_down(monkeypatch, type(problem.oracle), "sums", "sample")
+    problem = make()
+    for owner, *names in slow:
+        clock.slow_down(monkeypatch, owner, *names)
     solution, seconds = clock.timed(problem, solver)
-    assert solution.status is Status.TIME_LIMIT
+    assert solution.status is Status.TIME_LIMIT or (make is process and solution.status is Status.STALLED)
     assert seconds <= LIMIT + MORE
     assert np.isfinite(solution.primal)
+    if isinstance(solver, Perceptron | Mira):  # cut in their first pass, they return what they have learnt
+        assert solution.iterations == 1
+        assert solution.point["w"].any()
 
 
-def with_oracle(clock: Clock, n: int, seconds: Any) -> tuple[Any, list[int]]:
-    """Two labels over n inputs, by an oracle whose call k takes ``seconds`` (k); and the calls so far."""
-    rng, calls = np.random.default_rng(0), [0]
-    xs = rng.normal(size=(n, 3))
+def with_oracle(clock: Clock, n: int) -> Any:
+    """Two labels over n inputs, by an oracle that is slow."""
+    xs = np.random.default_rng(0).normal(size=(n, 3))
 
     def best(x: Any, y: Any, w: Any) -> Any:
-        clock.now += seconds(calls[0])
-        calls[0] += 1
+        clock.now += CALL
         scores = [joint(x, [k]) @ w + (0.0 if y is None else float(k != y[0])) for k in range(2)]
         return [int(np.argmax(scores))]
 
@@ -127,8 +135,7 @@ def with_oracle(clock: Clock, n: int, seconds: Any) -> tuple[Any, list[int]]:
         return np.concatenate([x * (y[0] == k) for k in range(2)])
 
     examples = [(x, [int(x.sum() > 0)]) for x in xs]
-    made = StructuredSVM.from_oracle(joint, lambda y, other: float(y[0] != other[0]), best, examples, exact=True, C=1.0)
-    return made, calls
+    return StructuredSVM.from_oracle(joint, lambda y, other: float(y[0] != other[0]), best, examples, exact=True, C=1.0)
 
 
 ASKING = [ColumnGeneration(), NSlack(), OneSlack(), BlockFrankWolfe(block=1), LaRank(), Subgradient()]
@@ -140,27 +147,12 @@ def test_an_oracle_is_not_asked_where_the_limit_is_near_and_the_bounds_so_far_ar
     n: int, solver: Any, clock: Clock
 ) -> None:
     """Of 4 examples the limit leaves time for one pass, of 30 for none."""
-    problem, _ = with_oracle(clock, n, lambda call: CALL)
-    solution, seconds = clock.timed(problem, solver)
+    solution, seconds = clock.timed(with_oracle(clock, n), solver)
     assert solution.status is Status.TIME_LIMIT
     assert seconds <= LIMIT + 1e-9
     assert solution.lower_bound >= 0.0
     assert solution.primal == (pytest.approx(n) if n == 4 else np.inf)
     assert ("no time was left to certify an upper bound: raise time_limit" in solution.message) == (n == 30)
-
-
-def test_a_first_call_that_is_slow_does_not_tell_for_the_others(clock: Clock) -> None:
-    problem, _ = with_oracle(clock, 30, lambda call: LIMIT / 3 if call == 0 else 0.0)
-    solution, _ = clock.timed(problem, None)
-    assert solution.status in (Status.OPTIMAL, Status.ROUNDING)
-
-
-def test_the_oracle_is_not_asked_again_at_the_point_that_is_certified(clock: Clock) -> None:
-    problem, calls = with_oracle(clock, 30, lambda call: 0.0)
-    solution = solve(problem, max_iterations=3)
-    before = calls[0]
-    assert certify(problem, solution.point).primal == solution.primal
-    assert calls[0] == before
 
 
 def test_a_last_certificate_that_takes_too_long_is_left(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,60 +168,6 @@ def test_a_last_certificate_that_takes_too_long_is_left(clock: Clock, monkeypatc
     assert np.isfinite(certify(problem, solution.point).primal)
 
 
-def test_an_upper_bound_that_no_lower_one_follows_has_its_time_too(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Mira has no dual point: its upper bound may take longer than `UPPER_SHARE` of the grace."""
-    problem, primal = svm(), StructuredSVM.primal
-
-    def slow(self: StructuredSVM, point: Any) -> Any:
-        value = primal(self, point)
-        clock.now += (UPPER_SHARE + BOTH_SHARE) / 2 * GRACE_SECONDS
-        deadline.check()
-        return value
-
-    monkeypatch.setattr(StructuredSVM, "primal", slow)
-    clock.slow_down(monkeypatch, ExampleBlock, "predict")
-    assert np.isfinite(clock.timed(problem, Mira())[0].primal)
-
-
-@pytest.mark.parametrize("average", [False, True])
-@pytest.mark.parametrize("kind", [Perceptron, Mira])
-def test_an_online_learner_that_is_cut_returns_what_it_has_learnt(
-    kind: Any, average: bool, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    problem = svm()
-    clock.slow_down(monkeypatch, ExampleBlock, "predict")
-    solution, _ = clock.timed(problem, kind(average=average))  # fewer calls than there are examples
-    assert solution.status is Status.TIME_LIMIT
-    assert solution.iterations == 1
-    assert solution.point["w"].any()
-    assert "updates in 1 passes" in solution.message
-
-
-@pytest.mark.parametrize(
-    "solver", [EntropicProximal(newton=False), ProximalRSD()], ids=lambda solver: type(solver).__name__
-)
-def test_a_long_round_of_a_generative_solver_ends_at_the_limit(
-    solver: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    problem = hmm()
-    clock.slow_down(monkeypatch, type(problem.features), "best", "expected")
-    solution, seconds = clock.timed(problem, solver)
-    assert solution.status is Status.TIME_LIMIT
-    assert seconds <= LIMIT + MORE
-    assert np.isfinite(solution.gap)
-
-
-def test_a_long_line_search_ends_at_the_limit(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(0)
-    problem = GaussianProcessSequences.read([rng.normal(size=(5, 2))] * 3, [rng.integers(0, 2, 5)] * 3, 2)
-    clock.slow_down(monkeypatch, GaussianProcessSequences, "multiply")
-    solution, seconds = clock.timed(problem, FunctionSpaceLBFGS())
-    assert solution.status in (Status.TIME_LIMIT, Status.STALLED)
-    assert seconds <= LIMIT + MORE
-
-
 def test_before_the_first_iterate_the_trivial_point_is_returned_with_its_certificate(clock: Clock) -> None:
     class Slow:
         def iterate(self, problem: Any, start: Any = None) -> Any:
@@ -238,19 +176,11 @@ def test_before_the_first_iterate_the_trivial_point_is_returned_with_its_certifi
                 deadline.check()
             yield
 
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(20, 3)), np.sign(rng.normal(size=20))
-    solution, seconds = clock.timed(RegularizedRisk.binary(X, y, 0.1), Slow())
+    solution, seconds = clock.timed(Square(), Slow())
     assert seconds <= LIMIT + MORE
     assert solution.status is Status.TIME_LIMIT
     assert solution.message == "stopped before its first iterate: this is the trivial point"
-    assert (solution.primal, solution.lower_bound) == (pytest.approx(1.0), pytest.approx(0.0))
-
-
-def test_the_interior_point_method_of_the_pools_asks_at_each_step() -> None:
-    columns = restricted_master.PoolColumns(np.zeros((2, 1)), np.array([0.0, 1.0]), np.zeros(2, dtype=np.intp), None)
-    with deadline.within(0.0), pytest.raises(deadline.DeadlinePassed):
-        restricted_master.solve_pools(columns, np.ones(1), 1.0, np.zeros(1), 0.0)
+    assert (solution.primal, solution.lower_bound) == (1.0, 0.0)
 
 
 def test_of_two_deadlines_the_earlier_holds_and_each_ends_with_its_block() -> None:
@@ -267,11 +197,8 @@ def test_of_two_deadlines_the_earlier_holds_and_each_ends_with_its_block() -> No
             deadline.check()
         assert 99.0 < deadline.left() <= 100.0
     assert deadline.left() == np.inf
-
-
-def test_a_deadline_is_that_of_one_thread() -> None:
     seen: list[float] = []
-    with deadline.within(0.0):
+    with deadline.within(0.0):  # of this thread alone
         thread = threading.Thread(target=lambda: seen.append(deadline.left()))
         thread.start()
         thread.join()

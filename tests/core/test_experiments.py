@@ -21,12 +21,6 @@ WITH_DATA = {name for source in SOURCES.values() for name in source.experiments}
 SERVED_OTHERWISE = {"svm-solvers", "table1", "table2"}
 
 
-def test_names_are_those_of_the_registry_and_of_the_data_sets() -> None:
-    assert all(name == experiment.name for name, experiment in EXPERIMENTS.items())
-    assert set(EXPERIMENTS) >= WITH_DATA
-    assert {"tracking", "protein-hmm", "online-variant"} <= set(EXPERIMENTS)
-
-
 @pytest.mark.parametrize("name", sorted(WITH_DATA - SERVED_OTHERWISE))
 def test_without_its_data_an_experiment_says_what_to_do(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -45,11 +39,6 @@ def test_a_result_prints_as_strict_json() -> None:
     assert result.column("name") == ["a", "b"]
 
 
-def test_a_row_of_the_wrong_length_is_refused() -> None:
-    with pytest.raises(ValueError, match="a row of x has 1 cells"):
-        Result("x", "paper", ("name", "value"), [["a"]], {}, [], 0.0)
-
-
 def test_a_sheet_counts_its_steps_and_fills_its_rows() -> None:
     told: list[tuple[int, int, str]] = []
     sheet = Sheet(("name", "gap", "value"), False, 0, lambda done, total, name: told.append((done, total, name)))
@@ -65,18 +54,12 @@ def test_a_sheet_counts_its_steps_and_fills_its_rows() -> None:
     assert sheet.table()[1] == {"name": "b", "gap": 0.5, "value": None}
 
 
-@pytest.mark.parametrize(("cells", "named"), [((1, 2, 3), {}), ((1,), {"other": 2}), ((1,), {"name": 2})])
-def test_a_row_that_the_headings_do_not_fit_is_refused(cells: tuple[int, ...], named: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match=r"a row has \d cells and .*, wanted some of \('name', 'gap'\)"):
-        Sheet(("name", "gap")).add(*cells, **named)
-
-
-def test_a_quick_run_takes_the_quick_sizes_and_says_what_it_leaves_out() -> None:
-    full, quick = Sheet(), Sheet(quick=True)
-    for sheet in (full, quick):
-        sheet.left_out("most of it")
-    assert (full.pick(3, 1), full.notes) == (3, [])
-    assert (quick.pick(3, 1), quick.notes) == (1, ["quick: most of it"])
+def test_a_row_that_the_headings_do_not_fit_is_refused() -> None:
+    for cells, named in (((1, 2, 3), {}), ((1,), {"other": 2}), ((1,), {"name": 2})):
+        with pytest.raises(ValueError, match=r"a row has \d cells and .*, wanted some of \('name', 'gap'\)"):
+            Sheet(("name", "gap")).add(*cells, **named)
+    with pytest.raises(ValueError, match="a row of x has 1 cells"):
+        Result("x", "paper", ("name", "value"), [["a"]], {}, [], 0.0)
 
 
 def test_the_first_of_the_best_is_chosen() -> None:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import convexstruct as cs
+from benchmarks.malformed import Hostile
 from convexstruct import solvers
 from convexstruct.validation.arguments import SENTENCE_CHARACTERS
 from tests.core.problems import KINDS, one_of_each
-from tests.validation.test_arguments import Hostile
 
 SOLVERS = [
     value for name in solvers.__all__ if isinstance(value := getattr(solvers, name), type) and hasattr(value, "iterate")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -17,13 +16,6 @@ from convexstruct.verification.cases import select
 from tests.core.problems import KINDS
 
 CASES = select(None, quick=True)
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=[kind.__name__ for kind in KINDS])
-def test_a_prediction_takes_a_point_and_perhaps_examples(kind: Any) -> None:
-    parameters = inspect.signature(kind.predict).parameters
-    assert list(parameters) == ["self", "point", "examples"]
-    assert parameters["examples"].default is None
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])

@@ -54,7 +54,9 @@ def test_the_fitted_metric_is_scaled_by_the_last_pair() -> None:
     s, y = pairs[-1]
     gradient = np.arange(5.0)
     wanted = updated((s @ y) / (y @ y) * np.eye(5), pairs) @ gradient
-    np.testing.assert_allclose(kept.solve(lambda q: q, gradient, fit=True), wanted, rtol=ROUNDING)
+    for _ in range(2):  # this metric returns its argument, not a copy: neither the pairs nor the gradient may change
+        np.testing.assert_allclose(kept.solve(lambda q: q, gradient, fit=True), wanted, rtol=ROUNDING)
+    np.testing.assert_array_equal(gradient, np.arange(5.0))
 
 
 @pytest.mark.parametrize("fit", [False, True])
@@ -114,20 +116,6 @@ def test_scaled_pairs_speak_of_the_scaled_hessian_and_cleared_ones_of_none() -> 
     assert not np.allclose(wanted, np.linalg.solve(hessian, gradient))
     kept.clear()
     np.testing.assert_array_equal(kept.solve(lambda q: q, gradient, fit=True), gradient)
-
-
-@pytest.mark.parametrize("single", [False, True])
-def test_pairs_are_kept_in_their_precision_and_leave_their_arguments_alone(single: bool) -> None:
-    _, pairs = pairs_of_a_quadratic(5, 3, 0)
-    kept, gradient = Pairs(2, 5, single=single), np.arange(5.0)
-    for change, bend in pairs:
-        before = change.copy(), bend.copy()
-        kept.add(change, bend)
-        np.testing.assert_array_equal((change, bend), before)
-    assert kept._change.dtype == kept._bend.dtype == (np.float32 if single else np.float64)
-    first = kept.solve(lambda q: q, gradient, fit=True)  # this metric returns its argument, not a copy
-    np.testing.assert_array_equal(kept.solve(lambda q: q, gradient, fit=True), first)
-    np.testing.assert_array_equal(gradient, np.arange(5.0))
 
 
 def test_a_pair_that_is_not_kept_drops_no_other() -> None:
