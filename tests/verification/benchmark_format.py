@@ -1,4 +1,4 @@
-"""A reader of the Conic Benchmark Format, written from its manual and not from our writer; and two solvers on it."""
+"""A reader of the Conic Benchmark Format, written from its manual and not from our writer; and Clarabel on it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import clarabel
 import numpy as np
 import scipy.sparse as sp
-import scs
 
 from convexstruct.arrays import Vector
 
@@ -66,8 +65,8 @@ def read(text: str) -> File:
     return found
 
 
-def solved(file: File, solver: str) -> float:
-    """The optimal value by Clarabel or SCS, both of which take s = b - A x in a cone."""
+def solved(file: File) -> float:
+    """The optimal value by Clarabel, which takes s = b - A x in a cone."""
     sign = 1.0 if file.sense == "MIN" else -1.0
     c = np.zeros(file.n)
     for (j,), value in file.lists["OBJACOORD"]:
@@ -84,17 +83,16 @@ def solved(file: File, solver: str) -> float:
         order = np.arange(start, start + size)[::-1] if name == "EXP" else np.arange(start, start + size)
         groups[name].append((A[order], b[order]))
         start += size
-    groups["S"] = [semidefinite(file, number, n, solver) for number, n in enumerate(file.sizes)]
+    groups["S"] = [semidefinite(file, number, n) for number, n in enumerate(file.sizes)]
     blocks = [block for name in groups for block in groups[name]]
     stacked, shift = sp.vstack([-block for block, _ in blocks]).tocsc(), np.concatenate([part for _, part in blocks])
     sizes = {name: [len(part) for _, part in found] for name, found in groups.items()}
-    answer = by_clarabel if solver == "CLARABEL" else by_scs
-    return sign * answer(stacked, shift, c, sizes, file.sizes) + file.constant
+    return sign * by_clarabel(stacked, shift, c, sizes, file.sizes) + file.constant
 
 
-def semidefinite(file: File, number: int, n: int, solver: str) -> tuple[sp.csr_matrix, Vector]:
-    """The rows of one matrix: Clarabel takes the upper triangle column by column, SCS the lower one."""
-    pairs = [(i, j) for j in range(n) for i in (range(j + 1) if solver == "CLARABEL" else range(j, n))]
+def semidefinite(file: File, number: int, n: int) -> tuple[sp.csr_matrix, Vector]:
+    """The rows of one matrix: Clarabel takes the upper triangle column by column."""
+    pairs = [(i, j) for j in range(n) for i in range(j + 1)]
     place = {(max(pair), min(pair)): row for row, pair in enumerate(pairs)}
     A, b = sp.lil_matrix((len(pairs), file.n)), np.zeros(len(pairs))
     for (which, j, k, l), value in file.lists.get("HCOORD", []):
@@ -118,9 +116,3 @@ def by_clarabel(A: sp.csc_matrix, b: Vector, c: Vector, sizes: dict[str, list[in
     settings.tol_gap_abs = 1e-10
     empty = sp.csc_matrix((len(c), len(c)))
     return float(clarabel.DefaultSolver(empty, c, A, b, cones, settings).solve().obj_val)
-
-
-def by_scs(A: sp.csc_matrix, b: Vector, c: Vector, sizes: dict[str, list[int]], matrices: list[int]) -> float:
-    cones = {"z": sum(sizes["L="]), "l": sum(sizes["L+"]), "q": sizes["Q"], "s": matrices, "ep": len(sizes["EXP"])}
-    solver = scs.SCS({"A": A, "b": b, "c": c}, cones, verbose=False, eps_abs=1e-7, eps_rel=1e-7, max_iters=100_000)
-    return float(solver.solve()["info"]["pobj"])

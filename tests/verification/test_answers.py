@@ -14,8 +14,8 @@ import pytest
 
 import convexstruct as cs
 from convexstruct.cli import main
-from convexstruct.verification import answers, cases_for, check
-from convexstruct.verification.answers import Folder, Program, Refused
+from convexstruct.verification import cases_for, check
+from convexstruct.verification.answers import Program
 from convexstruct.verification.export import write_case
 
 BOX = next(case for case in cases_for("projection") if case.name == "box-planted")
@@ -44,35 +44,26 @@ def as_json(path: Path) -> None:
     (path / "box-planted.answer").write_text(json.dumps({"point": {"a": BEST.tolist()}}))
 
 
-def as_bare_json(path: Path) -> None:
-    (path / "box-planted.answer.json").write_text(json.dumps({"point": BEST.tolist()}))
-
-
 def as_text(path: Path) -> None:
     (path / "box-planted.answer.csv").write_text(", ".join(map(repr, BEST.tolist())))
 
 
-@pytest.mark.parametrize("write", [as_npz, as_json, as_bare_json, as_text])
+@pytest.mark.parametrize("write", [as_npz, as_json, as_text])
 def test_the_optimum_is_verified_in_every_form(write: Callable[[Path], None], tmp_path: Path) -> None:
     write(tmp_path)
     assert verdict(tmp_path, tol="HIGH")[0] == "verified"
 
 
-def test_several_arrays_are_one_list_of_numbers_in_the_order_of_the_header(tmp_path: Path) -> None:
-    case = next(case for case in cases_for("regularized_risk") if case.name == "risk-planted-bias")
-    point = case.make(0).point or {}
-    flat = np.concatenate([np.ravel(point[name]) for name in ("w", "b")])
-    (tmp_path / "risk-planted-bias.answer").write_text("\n".join(map(repr, flat.tolist())))
-    assert verdict(tmp_path, "risk-planted-bias")[0] == "verified"
-
-
-def test_a_dual_point_is_read_and_judged(tmp_path: Path) -> None:
+def test_a_dual_point_and_a_claim_are_read_and_judged(tmp_path: Path) -> None:
     solution = cs.solve(BOX.build())
     assert solution.dual_point is not None
     np.savez(tmp_path / "box-planted.answer.npz", **{"a": solution.point["a"], "dual.rho": solution.dual_point["rho"]})  # type: ignore[arg-type]
     assert verdict(tmp_path)[0] == "verified"
     np.savez(tmp_path / "box-planted.answer.npz", **{"a": solution.point["a"], "dual.rho": np.array(np.nan)})  # type: ignore[arg-type]
     assert verdict(tmp_path)[0] == "failed"
+    (tmp_path / "box-planted.answer.npz").unlink()
+    (tmp_path / "box-planted.answer").write_text(json.dumps({"point": BEST.tolist(), "primal": 1.0}))
+    assert "too good to be true" in verdict(tmp_path)[1]
 
 
 @pytest.mark.parametrize(
@@ -81,16 +72,10 @@ def test_a_dual_point_is_read_and_judged(tmp_path: Path) -> None:
         ("", "is empty"),
         ("1 2 x3", "has 'x3' in line 1, wanted a number"),
         ("1 2 3", "holds 3 numbers, wanted 40: a (40,)"),
-        ("nan " * 40, "returns NaN"),
-        ("inf " * 40, "infeasible"),
-        ("0 " * 40, "is infeasible"),
         ("{", "is no JSON object"),
         ('{"point": {"a": [1, [2]]}}', "has something else than numbers in 'a'"),
-        ('{"point": {"a": [1, null]}}', "has something else than numbers in 'a'"),
-        ('{"point": {"a": [1, 2]}}', "returns the wrong shape"),
         ('{"point": {"theta": [1, 2]}}', "returns the wrong shape"),
         ('{"primal": 3}', "holds no point"),
-        ("{}", "holds no point"),
         ('{"point": [1], "primal": [1, 2]}', "has 'primal' of shape (2,), wanted one number"),
         ("{" * 100_000, "no JSON object"),
         ("PK not an archive", "is no whole archive of arrays"),
@@ -111,16 +96,10 @@ def test_a_missing_answer_and_two_answers_fail_with_the_names(tmp_path: Path) ->
     as_npz(tmp_path)
     as_json(tmp_path)
     assert verdict(tmp_path)[1] == "wrote more than one answer: box-planted.answer, box-planted.answer.npz"
-
-
-def test_an_answer_that_is_a_folder_fails(tmp_path: Path) -> None:
+    for path in tmp_path.glob("*.answer*"):
+        path.unlink()
     (tmp_path / "box-planted.answer").mkdir()
     assert verdict(tmp_path)[1] == "wrote box-planted.answer, which is no regular file"
-
-
-def test_a_claim_that_the_point_does_not_bear_out_fails(tmp_path: Path) -> None:
-    (tmp_path / "box-planted.answer").write_text(json.dumps({"point": BEST.tolist(), "primal": 1.0}))
-    assert "too good to be true" in verdict(tmp_path)[1]
 
 
 def test_answers_to_other_data_are_refused(tmp_path: Path) -> None:
@@ -155,12 +134,6 @@ def test_a_folder_that_is_not_there_and_two_kinds_of_solver_are_refused(tmp_path
         cs.verify(answers=3)  # type: ignore[arg-type]
 
 
-def test_the_command_line_judges_a_folder(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    as_npz(tmp_path)
-    assert main(["verify", "--answers", str(tmp_path), "--on", "box-planted", "--json"]) == 0
-    assert json.loads(capfd.readouterr().out)["rows"][0]["verdict"] == "verified"
-
-
 # -- programs ----------------------------------------------------------------------------------------------------------
 
 
@@ -189,7 +162,6 @@ def test_a_program_is_run_on_the_case_in_either_form(tmp_path: Path) -> None:
         ("", "wrote no answer: there is no box-planted.answer"),
         ("raise SystemExit(3)", "ended with exit code 3"),
         ("import os; os.abort()", "ended with signal 6"),
-        ("import sys; open(sys.argv[2], 'w').write('1 2')", "holds 2 numbers, wanted 40"),
         ("import time; time.sleep(60)", "did not return within 1 s"),
     ],
 )
@@ -197,16 +169,6 @@ def test_a_program_that_fails_is_one_sentence(text: str, words: str, tmp_path: P
     answer = Program(script(tmp_path, text)).answer(BOX, 0, 1.0 if "sleep" in text else 60.0)
     assert words in answer.trouble
     assert not answer.trouble.startswith("raises")
-
-
-def test_a_problem_that_holds_a_function_is_left_out_for_programs() -> None:
-    outcome = cs.verify("./nowhere {case} {answer}", on="oracle-ranking")
-    assert not outcome.rows
-    assert "oracle-ranking: features.joint_feature is a function, which no file can hold" in outcome.left_out
-
-
-def test_a_program_that_is_not_there_fails_case_by_case() -> None:
-    assert Program("./nowhere {case} {answer}").answer(BOX, 0, 60.0).trouble.startswith("cannot be started: ./nowhere:")
 
 
 @pytest.mark.parametrize("command", ["./mine {case}", "{case} {answer}x", "./mine '{case} {answer}"])
@@ -228,10 +190,3 @@ def test_the_program_in_c_verifies_every_box(tmp_path: Path, capfd: pytest.Captu
         assert main(["verify", command, "--on", case, "--tol", "HIGH", "--json"]) == 0
         (row,) = json.loads(capfd.readouterr().out)["rows"]
         assert row["fast"]["solver"] == "box_projection"
-
-
-def test_a_folder_reads_what_a_program_of_another_day_wrote(tmp_path: Path) -> None:
-    as_text(tmp_path)
-    assert Folder(tmp_path).answer(BOX, 0, 1.0).trouble == ""
-    with pytest.raises(Refused):
-        answers.find(tmp_path, "box-signs")

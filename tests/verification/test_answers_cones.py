@@ -17,11 +17,11 @@ from convexstruct.arrays import Vector
 from convexstruct.cli import main
 from convexstruct.models.formulation import Recovered
 from convexstruct.tolerances import HIGH
-from convexstruct.verification import answers_cones, export_cones
+from convexstruct.verification import answers_cones
 from convexstruct.verification.answers_cones import holds_programs
 from convexstruct.verification.cases import cases_for, families, select
 from convexstruct.verification.cone_program import ConeProgram
-from convexstruct.verification.export_cones import HEADS, scales, state, write_programs
+from convexstruct.verification.export_cones import HEADS, scales, write_programs
 
 
 @pytest.fixture(autouse=True)
@@ -70,13 +70,19 @@ def test_x_and_y_give_a_point_that_is_certified(case: str, formulation: str, tmp
     assert "no more is certified" not in note
 
 
-def test_x_alone_of_a_primal_formulation_is_enough(tmp_path: Path) -> None:
+def test_x_alone_of_a_primal_formulation_is_enough_if_it_is_optimal_and_bears_out_its_claim(tmp_path: Path) -> None:
     exported(tmp_path, "risk-planted")
     x = solution(tmp_path, "risk-planted.primal")["x"]
-    (tmp_path / "risk-planted.primal.answer").write_text(" ".join(map(repr, x.tolist())))
+    file = tmp_path / "risk-planted.primal.answer"
+    file.write_text(" ".join(map(repr, x.tolist())))
     found, note = verdict(tmp_path, "risk-planted")
     assert found == "verified"
     assert "its point is optimal" in note
+    file.write_text(json.dumps({"x": x.tolist(), "value": 0.3}))
+    assert verdict(tmp_path, "risk-planted")[1].startswith("claims the value 0.3, its x has 0.334")
+    x[np.argmax(np.abs(x))] *= 3.0
+    file.write_text(" ".join(map(repr, x.tolist())))
+    assert verdict(tmp_path, "risk-planted")[0] == "failed"
 
 
 def test_x_alone_of_a_dual_is_compared_with_the_bracket_and_said_so(tmp_path: Path) -> None:
@@ -93,11 +99,8 @@ def test_x_alone_of_a_dual_is_compared_with_the_bracket_and_said_so(tmp_path: Pa
     ("answer", "words"),
     [
         ('{"value": 0.33438763}', "the value alone was given: it lies in the certified bracket"),
-        ("0.33438763", "the value alone was given: it lies in the certified bracket"),
         ('{"value": 0.34}', "misses the certified bracket"),
-        ('{"value": 0.33}', "misses the certified bracket"),
         ('{"value": null}', "holds neither x nor a value"),
-        ('{"value": NaN}', "has value with entries that are not finite"),
         ('{"value": [1, 2]}', "has value of shape (2,), wanted ()"),
         ("1 2 3", "has x of shape (3,), wanted (31,)"),
         ('{"x": ["a"]}', "has something else than numbers in 'x'"),
@@ -111,23 +114,6 @@ def test_every_other_answer_gets_its_sentence(answer: str, words: str, tmp_path:
     found, note = verdict(tmp_path, "risk-planted")
     assert words in note
     assert found == ("verified" if "it lies in" in words else "failed")
-
-
-def test_a_feasible_x_that_is_not_optimal_fails(tmp_path: Path) -> None:
-    exported(tmp_path, "risk-planted")
-    x = solution(tmp_path, "risk-planted.primal")["x"]
-    x[np.argmax(np.abs(x))] *= 3.0
-    program = state(select("risk-planted")[0], 0)
-    assert program.name == "risk-planted.primal"
-    np.savez(tmp_path / "risk-planted.primal.answer.npz", x=x)
-    assert verdict(tmp_path, "risk-planted")[0] == "failed"
-
-
-def test_a_claim_that_x_does_not_bear_out_fails(tmp_path: Path) -> None:
-    exported(tmp_path, "risk-planted")
-    x = solution(tmp_path, "risk-planted.primal")["x"]
-    (tmp_path / "risk-planted.primal.answer").write_text(json.dumps({"x": x.tolist(), "value": 0.3}))
-    assert verdict(tmp_path, "risk-planted")[1].startswith("claims the value 0.3, its x has 0.334")
 
 
 def test_a_missing_answer_and_other_data_fail(tmp_path: Path) -> None:
@@ -146,25 +132,6 @@ def test_a_folder_without_a_program_of_the_case_is_refused(tmp_path: Path) -> No
     exported(tmp_path, "risk-planted")
     with pytest.raises(ValueError, match="holds no cone program of box-planted, wanted some to judge"):
         cs.verify(on="box-planted", answers=tmp_path)
-
-
-def test_without_a_bracket_nothing_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    exported(tmp_path, "risk-planted")
-    monkeypatch.setattr(export_cones.Stated, "bracket", lambda stated: (-math.inf, math.inf))
-    (tmp_path / "risk-planted.primal.answer").write_text('{"value": 1.0}')
-    assert verdict(tmp_path, "risk-planted")[0] == "unverified"
-
-
-def test_constraint_generation_is_replaced_by_a_formulation_of_the_same_optimum(tmp_path: Path) -> None:
-    assert exported(tmp_path, "svm-ties") == []
-    assert (tmp_path / "svm-ties.dual_kernel.cbf").is_file()
-
-
-def test_a_program_that_is_too_large_is_left_out_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("convexstruct.verification.export_cones.MOST_NONZEROS", 100)
-    assert exported(tmp_path, "box-planted", "box-single") == ["box-planted.box: 242 nonzeros, more than 100"]
-    assert "box-planted.box: 242 nonzeros" in (tmp_path / "README.md").read_text()
-    assert not (tmp_path / "box-planted.box.json").exists()
 
 
 def test_the_command_writes_a_table_with_bracket_sizes_and_cones(

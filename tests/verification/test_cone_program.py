@@ -1,19 +1,18 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from convexstruct.models import Formulation
-from convexstruct.tolerances import HIGH, MID
+from convexstruct.tolerances import HIGH
 from convexstruct.verification.cases import select
-from convexstruct.verification.cone_program import Cones, benchmark_format, compiled, factor, matrix, outside, triangle
+from convexstruct.verification.cone_program import benchmark_format, compiled, factor, outside
 from convexstruct.verification.export_cones import Stated, state
 from tests.verification import benchmark_format as foreign
 
@@ -30,13 +29,12 @@ def stated(name: str) -> Stated:
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_read_back_and_solved_by_clarabel_and_scs_the_optimum_is_in_its_bracket(name: str) -> None:
+def test_read_back_and_solved_the_optimum_is_in_its_bracket(name: str) -> None:
     found = stated(name)
     file = foreign.read(benchmark_format(compiled(found.formulation), ["a comment"]))
     lower, upper = found.bracket()
-    for solver, accuracy in (("CLARABEL", HIGH.gap), ("SCS", MID.gap)):
-        value = foreign.solved(file, solver)
-        assert lower - accuracy * abs(value) <= value <= upper + accuracy * abs(value), solver
+    value = foreign.solved(file)
+    assert lower - HIGH.gap * abs(value) <= value <= upper + HIGH.gap * abs(value)
 
 
 def test_the_small_programs_have_every_cone_and_both_senses() -> None:
@@ -70,8 +68,7 @@ def test_each_line_of_a_small_file_is_as_the_manual_has_it() -> None:
     assert file.lists["HCOORD"] == [((0, 1, 0, 0), 1.0)]
     assert sorted(file.lists["DCOORD"])[0][0] == (0, 1, 0)
     assert sorted(value for _, value in file.lists["DCOORD"]) == pytest.approx([1.5, 3.0], rel=1e-15)
-    for solver in ("CLARABEL", "SCS"):
-        assert foreign.solved(file, solver) == pytest.approx(math.log(2.0) - 1.0, abs=1e-5)
+    assert foreign.solved(file) == pytest.approx(math.log(2.0) - 1.0, abs=1e-5)
     assert program.value(np.array([math.log(2.0), 2.0])) == pytest.approx(math.log(2.0) - 1.0)
 
 
@@ -80,31 +77,21 @@ def test_a_singular_quadratic_objective_is_stated_as_it_is() -> None:
     found = stated("svm-ties")
     program, (lower, upper) = compiled(found.formulation), found.bracket()
     assert program.cones.second_order == (15,)
-    assert lower - 1e-6 <= foreign.solved(foreign.read(benchmark_format(program)), "CLARABEL") <= upper + 1e-6
+    assert lower - 1e-6 <= foreign.solved(foreign.read(benchmark_format(program))) <= upper + 1e-6
 
 
-def test_a_singular_matrix_that_cvxpy_factors_wrongly_is_factored_right() -> None:
-    """CVXPY 1.9.3's ``decomp_quad(P)`` gives factors whose product differs from P by 2 in an entry."""
-    B = np.array([[1, -1, -1, -1, -1, 0], [1, -1, -1, 1, 0, 1], [1, 0, 1, 1, -1, 1]], dtype=float)
-    P = B.T @ B
-    F = factor(sp.csr_array(P)).toarray()
-    assert len(F) == np.linalg.matrix_rank(B)
-    assert np.abs(F.T @ F - P).max() <= 1e-14
-
-
+@example(6, 3, -1)
 @given(st.integers(1, 6), st.integers(0, 6), st.integers(0, 2**32 - 1))
 def test_a_factor_of_any_semidefinite_matrix_gives_it_back(n: int, rank: int, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    B = rng.normal(size=(rank, n)) * (rng.random((rank, n)) < 0.5)
+    """Seed -1 is a singular matrix whose factors by CVXPY 1.9.3's ``decomp_quad`` miss it by 2 in an entry."""
+    B = np.array([[1, -1, -1, -1, -1, 0], [1, -1, -1, 1, 0, 1], [1, 0, 1, 1, -1, 1]], dtype=float)
+    if seed >= 0:
+        rng = np.random.default_rng(seed)
+        B = rng.normal(size=(rank, n)) * (rng.random((rank, n)) < 0.5)
     P = B.T @ B
     F = factor(sp.csr_array(P)).toarray()
     assert np.abs(F.T @ F - P).max(initial=0.0) <= 1e-13 * max(1.0, np.abs(P).max(initial=0.0)) * n
     assert len(F) <= n
-
-
-def test_the_triangle_is_the_upper_one_column_by_column() -> None:
-    assert list(zip(*(part.tolist() for part in triangle(3)))) == [(0, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 2)]
-    assert matrix(np.array([1.0, math.sqrt(2.0), 3.0]), 2) == pytest.approx(np.array([[1.0, 1.0], [1.0, 3.0]]))
 
 
 @pytest.mark.parametrize(
@@ -128,13 +115,6 @@ def test_the_triangle_is_the_upper_one_column_by_column() -> None:
 )
 def test_how_far_outside_a_cone(kind: str, n: int, s: list[float], far: float) -> None:
     assert outside(kind, n, np.array(s)) == pytest.approx(far, abs=1e-12)
-
-
-def test_a_cone_of_second_order_with_one_row_is_linear(tmp_path: Path) -> None:
-    program = compiled(small())
-    cones = Cones(0, 1, (1, 2), (2,), 1)
-    file = foreign.read(benchmark_format(type(program)(**{**vars(program), "cones": cones})))
-    assert file.cones == [("L+", 1), ("L+", 1), ("Q", 2), ("EXP", 3)]
 
 
 def test_power_cones_are_refused() -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import inspect
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import scipy.io
 import scipy.sparse as sp
 
 from convexstruct.verification import Case, cases_for, families
-from convexstruct.verification.export import Parts, exportable, packed, parts, write_case
+from convexstruct.verification.export import exportable, parts, write_case
 from convexstruct.verification.fingerprint import fingerprint
 
 
@@ -72,29 +71,8 @@ def test_the_header_has_the_bracket_the_shapes_of_an_answer_and_the_fingerprint(
     assert header["optimum"]["lower_bound"] <= optimum <= header["optimum"]["upper_bound"]
 
 
-def test_lists_of_lists_become_one_array_and_where_each_begins() -> None:
-    found = Parts()
-    found.add("scopes", ((0, 1), (), (2,)))
-    assert found.numbers["scopes"].tolist() == [0, 1, 2]
-    assert found.numbers["scopes.start"].tolist() == [0, 2, 2, 3]
-    found.add("mixed", [np.ones((2, 2)), None])
-    assert set(found.numbers) == {"scopes", "scopes.start", "mixed.0"}
-    assert found.words == {"mixed.1": None}
-
-
-def test_what_is_no_data_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"a\.0 is a object, which no file can hold"):
-        Parts().add("a", [object()])
-
-
 def test_only_problems_that_hold_functions_are_left_out_each_with_its_sentence() -> None:
     kept, left_out = exportable([case for name in families() for case in cases_for(name, open_only=True)])
     assert {case.family for case in kept} == set(families())
     assert [sentence.split(":")[0] for sentence in left_out] == ["oracle-ranking", "oracle-matching", "oracle-ilp"]
     assert all(sentence.endswith("is a function, which no file can hold") for sentence in left_out)
-
-
-def test_the_archive_keeps_what_npz_can_hold_without_pickle() -> None:
-    with np.load(io.BytesIO(packed({"x": np.array(1.5), "A": sp.csr_array(np.eye(2))})), allow_pickle=False) as found:
-        assert sorted(found) == ["A.data", "A.indices", "A.indptr", "x"]
-        assert found["x"].shape == ()

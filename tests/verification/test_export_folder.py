@@ -2,13 +2,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from convexstruct.cli import main
-from convexstruct.verification import Case, cases_for
-from convexstruct.verification.export import Parts, write_case
+from convexstruct.verification import cases_for
 from convexstruct.verification.export_folder import made, write_cases
 
 
@@ -42,19 +40,6 @@ def test_the_command_writes_a_family_and_lists_it(tmp_path: Path, capfd: pytest.
     assert shown == {"folder": str(tmp_path / "cases"), "cases": ["box-single"], "left_out": [], "whole": True}
     assert (tmp_path / "cases" / "box-single.m.csv").read_text().count("\n") == 1
     assert not list((tmp_path / "cases").glob("*.npz"))
-
-
-def test_an_interrupted_export_lists_what_it_wrote(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stops(folder: Path, case: Case, *options: Any, **more: Any) -> Parts:
-        if case.name == "box-open":
-            raise KeyboardInterrupt
-        return write_case(folder, case, *options, **more)
-
-    monkeypatch.setattr("convexstruct.verification.export_folder.files.write_case", stops)
-    assert main(["export", "--on", "projection", str(tmp_path), "--json"]) == 130
-    assert json.loads(capfd.readouterr().out)["cases"] == ["box-planted", "box-signs"]
 
 
 @pytest.mark.parametrize("on", ["nothing", "box-many", "oracle-ranking"])

@@ -6,7 +6,6 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-import pytest
 import scipy.sparse as sp
 
 from convexstruct.families.generative_margin import GenerativeMargin
@@ -45,14 +44,6 @@ def test_any_changed_part_of_a_problem_is_noticed() -> None:
     assert fingerprint(problem, exact=True) != before
 
 
-def test_reading_derived_values_changes_nothing() -> None:
-    problem = weights(0).problem
-    assert isinstance(problem, GenerativeMargin)
-    before = fingerprint(problem, exact=True)
-    problem.evaluate(problem.uniform())
-    assert fingerprint(problem, exact=True) == before
-
-
 def test_a_sparse_matrix_counts_by_its_entries_not_their_order() -> None:
     dense = np.array([[0.0, 2.0], [3.0, 0.0]])
     assert fingerprint(sp.csr_array(dense)) != fingerprint(sp.csr_array(2 * dense))
@@ -67,11 +58,6 @@ def test_a_graph_counts_by_nodes_edges_and_attributes() -> None:
     assert fingerprint(one) != fingerprint(other)
     one.nodes["a"]["states"] = 2
     assert fingerprint(one) != fingerprint(nx.DiGraph([("a", "b")]))
-
-
-def test_what_is_no_data_is_refused() -> None:
-    with pytest.raises(TypeError, match="function"):
-        fingerprint({"f": lambda: 0})  # it has no name of its own
 
 
 def test_an_oracle_that_was_built_is_no_data_but_the_word_for_it_is() -> None:

@@ -22,7 +22,6 @@ import pytest
 
 from convexstruct.processes import Ending
 from convexstruct.verification import cases_for, guard, isolation, verify
-from convexstruct.verification.guard import forked
 from convexstruct.verification.isolation import Entrant, _pack, _unpack
 from tests.verification.toy import BEST, Box, answer
 
@@ -148,20 +147,6 @@ def test_what_a_solver_started_ends_with_it(tmp_path: Path) -> None:
         assert all(map(gone, started))
         for path in tmp_path.iterdir():
             path.unlink()
-
-
-def test_an_answer_is_read_though_its_process_has_ended_and_then_its_folder_goes() -> None:
-    def work(requests: int) -> None:
-        Path(os.read(requests, 1000).decode().strip()).write_bytes(b"answer")
-
-    guarded = forked(work)
-    guarded.ask(str(guarded.folder / "one"))
-    assert guarded._over(20.0)
-    assert guarded.receive("one", 5.0) == b"answer"
-    with pytest.raises(TimeoutError):
-        guarded.receive("one", -1.0)  # what is seen after the limit is late
-    guarded.end()
-    assert not guarded.folder.exists()
 
 
 def test_a_message_is_read_as_numbers_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:

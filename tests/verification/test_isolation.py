@@ -17,19 +17,11 @@ from convexstruct.verification.isolation import Entrant, load, split
 from tests.verification.toy import BEST, COSTS, OPTIMUM, Box, answer
 
 
-def test_an_array_comes_back_as_it_was() -> None:
+def test_an_array_a_point_by_names_or_a_mapping_with_a_dual_point_and_claims_come_back_as_they_were() -> None:
     got = answer(lambda problem: -np.sign(problem.c))
-    assert got.trouble == ""
     np.testing.assert_array_equal(got.point, BEST)
-    assert not got.changed
-    assert got.seconds >= 0
-
-
-def test_a_mapping_is_a_point_by_names() -> None:
+    assert (got.trouble, got.changed) == ("", False)
     np.testing.assert_array_equal(answer(lambda problem: {"x": [1.0, 2.0, 3.0]}).point["x"], [1.0, 2.0, 3.0])
-
-
-def test_a_mapping_may_bring_a_dual_point_and_claims() -> None:
     got = answer(lambda problem: {"point": BEST, "dual_point": {"q": COSTS}, "primal": 1, "lower_bound": 2.0})
     np.testing.assert_array_equal(got.point, BEST)
     assert got.dual_point is not None
@@ -69,7 +61,6 @@ def raising(error: BaseException) -> Callable[[Box], None]:
         (raising(SystemExit(5)), "raises SystemExit: 5"),
         (raising(KeyboardInterrupt()), "raises KeyboardInterrupt"),
         (raising(Silent()), "raises Silent"),
-        (lambda problem: np.ones(1 << 50), "raises "),
         (lambda problem: np.broadcast_to(0.0, (1 << 40,)), f"returns {1 << 43} bytes, more than the"),
         (lambda problem: os._exit(7), "ended its process (exit code 7) instead of returning"),
         (lambda problem: None, "returns None, wanted"),
@@ -99,14 +90,6 @@ def test_where_a_solver_raises_is_told_by_file_and_line() -> None:
     said = "; test_isolation.py, line "
     assert answer(raising(RuntimeError("no luck"))).trouble.count(said) == 1  # one line is both
     assert said not in answer(lambda problem: None).trouble
-
-
-def test_a_solver_that_is_only_late_is_named_too() -> None:
-    def late(problem: Box) -> Any:
-        time.sleep(0.3)
-        return BEST
-
-    assert answer(late, limit=0.1).trouble == "did not return within 0.1 s"
 
 
 def test_the_clock_is_ours_and_not_the_solvers() -> None:
@@ -152,11 +135,6 @@ def test_without_a_fork_it_runs_right_here(monkeypatch: pytest.MonkeyPatch) -> N
     assert answer(raising(RuntimeError())).trouble.startswith("raises RuntimeError")
 
 
-def test_a_solver_that_is_no_function_is_refused() -> None:
-    with pytest.raises(ValueError, match="wanted a function"), Entrant(3):  # type: ignore[arg-type]  # on purpose
-        pass
-
-
 # -- FILE.py:NAME ------------------------------------------------------------------------------------------------------
 
 
@@ -174,18 +152,10 @@ def test_a_file_that_hangs_is_ended_and_the_next_case_goes_on(tmp_path: Path) ->
         assert entrant.answer(chosen[1], 0, 20.0).trouble == ""
 
 
-def test_a_file_may_import_its_neighbours(tmp_path: Path) -> None:
-    (tmp_path / "neighbour_of_mine.py").write_text("VALUE = 4.0\n")
-    path = write(tmp_path, "from neighbour_of_mine import VALUE\ndef solve(problem):\n    return [VALUE]\n")
-    with Entrant(f"{path}:solve") as entrant:
-        assert entrant.answer(cases_for("generative_margin")[0], 0, 20.0).point[0] == 4.0
-
-
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("def other(problem):\n    return 1\n", "has no function 'solve'"),
-        ("solve = 3\n", "has no function 'solve'"),
         ("import nothing_of_this_name\n", "does not load: ModuleNotFoundError"),
         ("def solve(:\n", "does not load: SyntaxError"),
         ("raise SystemExit(3)\n", "does not load: SystemExit"),
@@ -196,23 +166,7 @@ def test_a_file_that_does_not_serve_is_refused_in_one_sentence(tmp_path: Path, t
         load(f"{write(tmp_path, text)}:solve")
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("raise SystemExit(3)\n", "does not load: SystemExit"),
-        ("import os\nos._exit(1)\n", r"ended its process \(exit code 1\) while loading"),
-    ],
-)
-def test_so_is_one_that_does_not_serve_in_its_own_process(tmp_path: Path, text: str, sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence), Entrant(f"{write(tmp_path, text)}:solve"):
-        pass
-
-
-@pytest.mark.parametrize("given", ["mine.py", "mine.py:", ":solve", "mine.py:not a name", "nowhere.py:solve"])
+@pytest.mark.parametrize("given", ["mine.py", "mine.py:not a name", "nowhere.py:solve"])
 def test_a_solver_is_a_file_and_a_name(given: str) -> None:
     with pytest.raises(ValueError, match=r"wanted FILE\.py:NAME"):
         split(given)
-
-
-def test_a_file_loads_by_its_path(tmp_path: Path) -> None:
-    assert load(f"{write(tmp_path, 'def solve(problem): return problem + 1')}:solve")(1) == 2
