@@ -6,7 +6,7 @@ import numpy as np
 
 from convexstruct.datasets.generated.hadamard import hadamard
 from convexstruct.datasets.generated.hidden_markov import hidden_markov
-from convexstruct.datasets.generated.margins import dense_margins, sparse_margins
+from convexstruct.datasets.generated.margins import sparse_margins
 from convexstruct.datasets.generated.structured import noisy_images, random_graphs
 from convexstruct.datasets.real import conll2000, connect4, ocr_letters, protein, scene, snakes, svmlight
 from tests.refusals import Door
@@ -31,70 +31,36 @@ REFUSALS = (
         {"n": 5, "d": 3},
         [
             ({"n": 0}, "n is 0"),
-            ({"d": 0}, "d is 0"),
             ({"flips": 0.5}, "flips"),
-            ({"flips": np.nan}, "flips"),
             ({"positives": 1.0}, "positives"),
             ({"words": 0}, "words"),
-        ],
-    ),
-    Door(
-        dense_margins,
-        {"n": 5, "d": 3},
-        [
-            ({"flips": -0.1}, "flips"),
         ],
     ),
     Door(
         random_graphs,
         {"n_graphs": 2, "n_nodes": 3, "n_labels": 2, "n_features": 4},
         [
-            ({"n_graphs": 0}, "n_graphs is 0"),
             ({"n_nodes": (3, 2)}, "n_nodes is"),
             ({"n_nodes": 0}, "n_nodes is 0"),
-            ({"n_labels": 0}, "n_labels is 0"),
-            ({"n_features": 1.5}, "n_features is 1.5"),
-            ({"active": 0}, "active is 0"),
             ({"active": 5}, "active is 5, wanted at most n_features = 4"),
             ({"extra": -1}, "extra is -1"),
-            ({"sweeps": 0}, "sweeps is 0"),
             ({"noise": -1.0}, "noise is"),
-            ({"signal": np.nan}, "signal is"),
-            ({"coupling": np.inf}, "coupling is"),
         ],
     ),
-    Door(
-        noisy_images,
-        {"height": 2, "width": 2, "n_images": 1},
-        [
-            ({"height": 0}, "height is 0"),
-            ({"smoothness": -1}, "smoothness is"),
-        ],
-    ),
-    Door(
-        hidden_markov,
-        {"move": 0.5},
-        [
-            ({"move": 1.5}, "move is 1.5"),
-        ],
-    ),
+    Door(noisy_images, {"height": 2, "width": 2, "n_images": 1}, [({"smoothness": -1}, "smoothness is")]),
+    Door(hidden_markov, {"move": 0.5}, [({"move": 1.5}, "move is 1.5")]),
     Door(
         hadamard,
         {"d": 4},
-        [
-            *(({"d": d}, ("d is ", ", wanted a ")) for d in (0, -4, 3, 12, 2.0, True, "8", None)),
-        ],
+        [({"d": d}, ("d is ", ", wanted a ")) for d in (0, -4, 3, 12, 2.0, True)],
     ),
     Door(
         lambda **arrays: scene.from_arrays(arrays, "test"),
         SCENES,
         [
-            ({"X_test": np.zeros((0, 294))}, "X_test"),
             ({"X_test": np.zeros((3, 293))}, "X_test"),
             ({"X_test": np.full((3, 294), 1.1)}, "X_test"),
-            ({"X_test": np.full((3, 294), np.nan)}, "X_test"),
             ({"y_test": np.zeros((2, 6))}, "y_test"),
-            ({"y_test": np.zeros((3, 5))}, "y_test"),
             ({"y_test": np.full((3, 6), 2)}, "y_test"),
         ],
         name="scene",
@@ -103,12 +69,10 @@ REFUSALS = (
         lambda **arrays: snakes.from_arrays(arrays, "train"),
         SNAKES,
         [
-            ({"shape_train": np.zeros((0, 2), dtype=int)}, "shape_train"),
             ({"shape_train": np.array([[2, 3], [0, 1]])}, "shape_train"),
             ({"shape_train": np.array([[2, 3], [1, 2]])}, "X_train has shape (7, 3), wanted (8, 3)"),
             ({"X_train": np.zeros((7, 3), dtype=np.uint8)}, "five colours of the set, got [0, 0, 0]"),
             ({"Y_train": np.full(7, 11)}, "Y_train"),
-            ({"Y_train": np.zeros(6)}, "Y_train"),
         ],
         name="snakes",
         names=("five colours",),
@@ -119,15 +83,10 @@ REFUSALS = (
         [
             ({"pixels": np.full((6, 128), 2, dtype=np.uint8)}, "pixels[0, 0] is 2, wanted a whole number from 0 to 1"),
             ({"pixels": np.zeros((6, 64), dtype=np.uint8)}, "pixels has shape (6, 64), wanted (letters, 128)"),
-            ({"pixels": np.zeros((0, 128), dtype=np.uint8)}, "pixels is empty"),
             ({"label": np.full(6, 26, dtype=np.uint8)}, "label[0] is 26"),
-            ({"label": np.zeros(5, dtype=np.uint8)}, "label has shape (5,), wanted (6,)"),
             ({"word_start": np.array([0, 3, 3, 6], dtype=np.uint8)}, "word_start must rise"),
             ({"word_start": np.array([0, 3, 5], dtype=np.int32)}, "word_start must rise"),
             ({"fold": np.array([0, 10, 0])}, "fold[1] is 10"),
-            ({"fold": np.array([0, 0.5, 1])}, "fold[1] is 0.5"),
-            ({"label": np.ma.masked_equal([0, 1, 2, 3, 4, 5], 3)}, "label is a masked array"),
-            ({"fold": np.array([0, 1])}, "fold has shape (2,), wanted (3,)"),
         ],
         name="ocr_letters",
     ),
@@ -137,26 +96,13 @@ REFUSALS = (
         [
             *(
                 ({"text": f"1 1:1\n{line}\n"}, "line 2 of the svmlight text is")
-                for line in [
-                    "1:1",
-                    "1 2",
-                    "1 a:1",
-                    "1 1:",
-                    "1 1::1",
-                    "1 qid:3 1:1",
-                    "nan 1:1",
-                    "1 1:nan",
-                    "1 -1:1",
-                    "1 1.5:1",
-                    "x",
-                ]
+                for line in ["1:1", "1 2", "1 a:1", "1 1::1", "1 qid:3 1:1", "1 1:nan", "1 -1:1", "1 1.5:1"]
             ),
             ({"text": "\n# nothing\n"}, "holds no row"),
             *(
                 ({"text": f"1 3:1\n\n{line}\n1 1:1"}, "line 3 of the svmlight text must hold finite numbers")
                 for line in ["1 0:1", "1 4:1", "1 2:1 2:1", "1 2:1 1:1", "1 1:1e999", "1e999"]
             ),
-            ({"n_features": 0}, "n_features is 0, wanted a whole number of at least 1"),
         ],
         name="svmlight",
     ),

@@ -50,21 +50,6 @@ def two_grids() -> LabelledGraphs:
     )
 
 
-def test_lists_count_each_examples_nodes_from_zero() -> None:
-    graphs = two_grids()
-    assert graphs.n_examples == 3
-    assert [edges.tolist() for edges in graphs.edges_each] == [
-        [[0, 1], [2, 3], [0, 2], [1, 3]],
-        [],
-        [[0, 1], [1, 2]],
-    ]
-    assert [labels.tolist() for labels in graphs.labels_each] == [[0, 1, 2, 0], [1], [2, 0, 1]]
-    features = graphs.edge_features_each
-    assert features is not None
-    assert [len(part) for part in features] == [4, 0, 2]
-    assert features[0].argmax(axis=1).tolist() == [0, 0, 1, 1]
-
-
 @pytest.mark.parametrize("sparse", [False, True])
 def test_some_examples_are_what_the_lists_say(sparse: bool) -> None:
     graphs = two_grids()
@@ -72,6 +57,7 @@ def test_some_examples_are_what_the_lists_say(sparse: bool) -> None:
         graphs = LabelledGraphs(
             sp.csr_array(graphs.node_features), graphs.edges, graphs.node_start, graphs.labels, 3, graphs.edge_features
         )
+    assert graphs.edges_each[2].tolist() == [[0, 1], [1, 2]]  # nodes of each example from 0
     wanted = [2, 0, 0, 1]
     some = graphs.some(wanted)
     for i, j in enumerate(wanted):
@@ -81,8 +67,3 @@ def test_some_examples_are_what_the_lists_say(sparse: bool) -> None:
     np.testing.assert_array_equal(dense[:, 0], [10, 12, 14, 0, 2, 4, 6, 0, 2, 4, 6, 8])
     assert some.edge_features is not None
     assert len(some.edge_features) == len(some.edges) == 10
-
-
-def test_a_single_node_has_no_edge() -> None:
-    assert chain_edges(starts([1])).shape == (0, 2)
-    assert grid_edges([(1, 1)])[0].shape == (0, 2)

@@ -61,19 +61,15 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("", "begins with '', wanted MARKOV or BAYES"),
-        ("GRAPH 1", "begins with 'GRAPH', wanted MARKOV or BAYES"),
         ("MARKOV 1 2", "ends where the number of factors was wanted"),
         ("MARKOV 0", "has '0' for variables, wanted a whole number of at least 1"),
         ("MARKOV 1 2 1 1 1 2 1 1", "names variable 1, wanted variables from 0 to 0"),
         ("MARKOV 1 2 1 1 0 3 1 1 1", "has a table with other than 2 entries for the variables [0]"),
         ("MARKOV 1 2 1 1 0 2 1 -1", "has the potential '-1', wanted a number of at least 0"),
         ("MARKOV 1 2 1 1 0 2 1 nan", "has the potential 'nan'"),
-        ("MARKOV 1 2 1 1 0 2 1 x", "has the potential 'x'"),
         ("MARKOV 1 2 1 1 0 2 1 1 1", "goes on with '1' after the last table"),
         ("MARKOV 1 2 1 1 0 2 1", "ends where the number of entries of a table was wanted"),
-        ("MARKOV 1 2 1 0 1 1", "scopes is empty"),
         ("MARKOV 2 2 2 1 2 0 0 4 1 1 1 1", "scopes[0] names a variable twice"),
-        ("MARKOV 1 ²", "has '²' for labels of a variable"),
     ],
 )
 def test_a_damaged_file_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:

@@ -14,13 +14,6 @@ def test_the_matrix_is_built_by_doubling() -> None:
         doubled = np.block([[doubled, doubled], [doubled, -doubled]])
 
 
-@pytest.mark.parametrize("d", [1, 2, 64, 1024])
-def test_its_columns_are_orthonormal_and_it_is_symmetric(d: int) -> None:
-    a = hadamard(d)
-    np.testing.assert_allclose(a.T @ a, np.eye(d), atol=ROUNDING)
-    np.testing.assert_array_equal(a, a.T)
-
-
 def test_the_optimum_of_14_is_at_minus_the_sum_of_the_columns() -> None:
     """Every piece is active at w*, and 0 = lam w* + A 1/d lies in the subdifferential."""
     d, lam = 16, 0.3

@@ -49,26 +49,8 @@ def every(n: int, n_labels: int) -> NDArray[np.int64]:
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_one_seed_gives_one_set_and_another_seed_another(make: Make) -> None:
-    one, same, other = (make(5, (2, 6), 3, 4, seed=seed) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(one.labels, same.labels)
-    np.testing.assert_array_equal(one.edges, same.edges)
-    np.testing.assert_array_equal(one.node_features, same.node_features)
-    assert not np.array_equal(weights(one), weights(other))
-
-
-def test_the_defaults_are_the_benchmark_workload() -> None:
-    graphs = random_chains()
-    assert graphs.node_features.shape == (4000, 30)
-    assert graphs.n_examples == 200
-    assert set(np.diff(graphs.node_start)) == {20}
-    assert graphs.edges.shape == (200 * 19, 2)
-    assert np.bincount(graphs.labels, minlength=8).min() > 50
-    assert weights(graphs).shape == (8 * 30 + 8 * 8,)
-
-
-@pytest.mark.parametrize("make", MAKERS)
 def test_graphs_are_of_the_kind_and_sizes_asked_for(make: Make) -> None:
+    assert make(2, 3, 1, 1, active=1, noise=0.0).labels.tolist() == [0] * 6
     graphs = make(40, (1, 7), 3, 4, seed=0)
     sizes = np.diff(graphs.node_start)
     assert set(sizes) == set(range(1, 8))
@@ -83,15 +65,10 @@ def test_graphs_are_of_the_kind_and_sizes_asked_for(make: Make) -> None:
             assert edges.tolist() == [[t, t + 1] for t in range(n - 1)]
 
 
-def test_random_trees_are_not_all_chains() -> None:
-    degrees = np.bincount(random_trees(30, 10, seed=0).edges.ravel())
-    assert degrees.max() > 3
-
-
 @pytest.mark.parametrize("make", [random_chains, random_trees])
 @pytest.mark.parametrize("active", [None, 2])
 def test_without_noise_the_labels_have_the_highest_planted_score(make: Make, active: int | None) -> None:
-    graphs = make(12, (1, 5), 3, 4, active=active, coupling=2.0, noise=0.0, seed=3)
+    graphs = make(60, (1, 5), 3, 4, active=active, signal=0.5, coupling=0.5, noise=0.0, seed=3)
     for labels, counts in examples(graphs):
         scores = counts(every(len(labels), 3)) @ weights(graphs)
         own = counts(labels[None]) @ weights(graphs)
@@ -137,22 +114,6 @@ def test_sparse_features_are_one_attribute_in_each_block() -> None:
         assert (table[:, block].sum(axis=0) > 0).all()
 
 
-def test_one_node_one_label_and_one_feature_are_enough() -> None:
-    for make in MAKERS:
-        graphs = make(2, 1, 1, 1, seed=0)
-        assert graphs.edges.shape == (0, 2)
-        assert graphs.labels.tolist() == [0, 0]
-        assert make(2, 3, 1, 1, active=1, noise=0.0).labels.tolist() == [0] * 6
-
-
-def test_scores_have_the_spread_asked_for() -> None:
-    for active in (None, 5):
-        graphs = random_chains(100, 20, 10, 50, active=active, signal=3.0, coupling=0.5, seed=1)
-        nodes, table = weights(graphs)[:500].reshape(10, 50), weights(graphs)[500:]
-        assert (graphs.node_features @ nodes.T).std() == pytest.approx(3.0, rel=0.15)
-        assert table.std() == pytest.approx(0.5, rel=0.2)
-
-
 def test_images_are_grids_that_are_half_of_either_label() -> None:
     images = noisy_images(10, 8, (4, 6), noise=0.5, seed=0)
     assert images.n_examples == 10
@@ -162,9 +123,9 @@ def test_images_are_grids_that_are_half_of_either_label() -> None:
     np.testing.assert_array_equal(images.node_features[:, 0], 1.0)
     surplus = images.node_features[:, 1] - (2 * images.labels - 1)
     assert surplus.std() == pytest.approx(0.5, rel=0.15)
-    assert images.edge_features is not None
-    assert (images.edge_features >= 0).all()
-    assert (images.edge_features <= 1).all()
+    single = noisy_images(2, 1, 1, noise=0.0)
+    assert single.edges.shape == (0, 2)
+    np.testing.assert_array_equal(single.node_features[:, 1], 2 * single.labels - 1)
 
 
 def test_smooth_images_agree_along_edges_and_the_contrast_sees_the_borders() -> None:
@@ -177,12 +138,3 @@ def test_smooth_images_agree_along_edges_and_the_contrast_sees_the_borders() -> 
     assert smooth.edge_features is not None
     contrast, same = smooth.edge_features[:, 1], agreeing(smooth)
     assert contrast[same].mean() > 2 * contrast[~same].mean()
-
-
-def test_an_image_of_one_pixel_or_without_noise_is_well_defined() -> None:
-    single = noisy_images(2, 1, 1, noise=0.0)
-    assert single.edges.shape == (0, 2)
-    assert single.edge_features is not None
-    assert single.edge_features.shape == (0, 2)
-    clear = noisy_images(2, 5, 5, noise=0.0)
-    np.testing.assert_array_equal(clear.node_features[:, 1], 2 * clear.labels - 1)

@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 
 from convexstruct.datasets import a9a
 from convexstruct.datasets.real.a9a import N_FEATURES, parse
-
-
-def test_a_small_text_is_read_as_a_table_of_123_columns() -> None:
-    incomes = parse("-1 3:1 11:1 \n+1 123:1 \n")
-    assert incomes.features.shape == (2, N_FEATURES)
-    assert incomes.features.nonzero()[1].tolist() == [2, 10, 122]
-    assert incomes.labels.tolist() == [-1, 1]
-    assert incomes.labels.dtype == np.int64
 
 
 def test_labels_and_entries_other_than_those_of_the_set_are_refused() -> None:

@@ -25,20 +25,10 @@ one CD B-NP
 
 def test_an_empty_line_closes_a_sentence_and_several_count_once() -> None:
     sentences = parse(f"\n\n{TEXT}\n\n")
-    assert sentences.n_sentences == 2
+    assert sentences.n_sentences == parse("a b O\n\nc d O").n_sentences == 2
     assert sentences.sentence_start.tolist() == [0, 5, 7]
     assert sentences.sentence(0)[:2] == [("Confidence", "NN", "B-NP"), ("in", "IN", "B-PP")]
     assert sentences.sentence(1)[0] == Token("#", "#", "O")
-
-
-def test_labels_are_places_among_the_tags() -> None:
-    labels = parse(TEXT).labels
-    assert [CHUNKS[label] for label in labels] == ["B-NP", "B-PP", "B-NP", "I-NP", "O", "O", "B-NP"]
-    assert len(set(CHUNKS)) == 23
-
-
-def test_a_last_sentence_without_an_empty_line_is_kept() -> None:
-    assert parse("a b O\n\nc d O").n_sentences == 2
 
 
 def test_a_range_of_sentences_keeps_their_tokens() -> None:

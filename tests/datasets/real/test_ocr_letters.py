@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from convexstruct.datasets import ocr_letters
@@ -23,15 +22,9 @@ def tiny() -> dict[str, NDArray[Any]]:
     }
 
 
-def test_words_are_read_letter_by_letter() -> None:
-    words = from_arrays(tiny())
-    assert words.texts == ["cab", "a", "zz"]
-    assert words.n_words == 3
-    assert words.labels.dtype == np.int64
-
-
 def test_some_words_keep_their_letters() -> None:
     words = from_arrays(tiny())
+    assert words.texts == ["cab", "a", "zz"]
     chosen = words.some(words.fold == 0)
     assert chosen.texts == ["cab", "zz"]
     np.testing.assert_array_equal(chosen.pixels, words.pixels[[0, 1, 2, 4, 5]])
@@ -43,19 +36,6 @@ def test_chains_join_the_letters_of_a_word_alone() -> None:
     assert chains.edges.tolist() == [[0, 1], [1, 2], [4, 5]]
     assert chains.node_features.dtype == np.float64
     assert chains.n_labels == len(LETTERS) == 26
-
-
-def test_a_missing_array_is_named() -> None:
-    arrays = tiny()
-    del arrays["fold"]
-    with pytest.raises(ValueError, match="arrays has the keys"):
-        from_arrays(arrays)
-
-
-@pytest.mark.parametrize("folds", [[], [10], [0, -1]])
-def test_an_unknown_fold_is_refused(folds: list[int]) -> None:
-    with pytest.raises(ValueError, match=r"folds.*wanted"):
-        ocr_letters(folds)
 
 
 def test_the_real_words_have_the_published_counts(present: Callable[[str], None]) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from convexstruct.datasets import scene
@@ -23,17 +22,6 @@ def test_a_part_is_read_with_its_labels() -> None:
     np.testing.assert_array_equal(scenes.features, tiny()["X_test"])
     assert [SCENES[row.argmax()] for row in scenes.labels] == ["beach", "urban", "fall foliage"]
     assert scenes.labels.dtype == np.int64
-
-
-def test_a_missing_array_is_named() -> None:
-    with pytest.raises(ValueError, match="wanted X_train and y_train and perhaps"):
-        from_arrays(tiny(), "train")
-
-
-def test_some_images_keep_their_labels() -> None:
-    scenes = from_arrays(tiny(), "test").some([2, 0])
-    np.testing.assert_array_equal(scenes.features, tiny()["X_test"][[2, 0]])
-    assert [SCENES[row.argmax()] for row in scenes.labels] == ["fall foliage", "beach"]
 
 
 def test_the_real_images_have_the_published_counts(present: Callable[[str], None]) -> None:

@@ -36,6 +36,7 @@ def test_images_are_read_row_by_row() -> None:
     assert labels.tolist() == [[1, 2, 0], [0, 3, 0]]
     assert pixels[0, 1].tolist() == [0, 255, 0]
     assert images.picture(1)[0].shape == (1, 1, 3)
+    follow(images, 0, 3)
 
 
 def test_a_neighbourhood_holds_nine_colours_and_background_outside() -> None:
@@ -69,15 +70,6 @@ def test_edge_features_say_direction_and_what_both_ends_look_like() -> None:
     assert not seen[5, 0].any()
 
 
-def test_unknown_edges_and_parts_are_refused() -> None:
-    with pytest.raises(ValueError, match="edges is 'diagonal', wanted one of directions, colours, neighbourhoods"):
-        from_arrays(tiny(), "train").graphs("diagonal")
-    with pytest.raises(ValueError, match="part is 'validation', wanted one of train, test"):
-        snakes("validation")
-    with pytest.raises(ValueError, match="wanted X_test and Y_test and shape_test"):
-        from_arrays(tiny(), "test")
-
-
 def follow(images: Snakes, i: int, length: int) -> None:
     """The colours of image i lead from each cell of the snake to the next."""
     pixels, labels = images.picture(i)
@@ -87,10 +79,6 @@ def follow(images: Snakes, i: int, length: int) -> None:
     for here, there in pairwise(cells):
         step = STEPS[named[tuple(pixels[tuple(here)].tolist())]]
         assert (here + step).tolist() == there.tolist()
-
-
-def test_colours_lead_along_the_snake() -> None:
-    follow(from_arrays(tiny(), "train"), 0, 3)
 
 
 def test_some_images_keep_their_cells() -> None:

@@ -16,11 +16,6 @@ def test_indices_count_from_one_and_what_is_not_named_is_zero() -> None:
     assert features.has_canonical_format
 
 
-def test_the_width_is_what_was_stated_even_where_the_last_columns_are_empty() -> None:
-    assert parse("1 1:1", 7)[0].shape == (1, 7)
-    assert parse("1\n-1", 3)[0].nnz == 0
-
-
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(1, 5))
 @settings(max_examples=30, deadline=None)
 def test_a_written_table_is_read_back(seed: int, n: int, width: int) -> None:
