@@ -45,9 +45,11 @@ class Hostile:
         raise RuntimeError("hostile")
 
     __repr__ = __str__ = __len__ = __iter__ = __array__ = __index__ = __float__ = __getitem__ = __bool__ = _fail
+    __eq__ = _fail
+    __hash__ = object.__hash__
 
 
-class Endless:
+class Endless(Hostile):
     """A sequence that claims 2^62 entries, and has a 0 at every index."""
 
     def __len__(self) -> int:

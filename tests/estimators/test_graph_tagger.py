@@ -133,17 +133,3 @@ def test_a_loaded_tagger_predicts_the_same(tmp_path: Path, edge_features: Any) -
     loaded = GraphTagger.load(tagger.save(tmp_path / "tagger.npz"))
     assert loaded.predict(graphs) == tagger.predict(graphs)
     assert loaded.get_params()["inference"] == "minimum_cut"
-
-
-def test_graphs_without_edges_and_edges_that_training_did_not_have() -> None:
-    graphs, labels = TREES
-    alone, _ = drawn([nx.empty_graph(3)])
-    tagger = GraphTagger("likelihood", features="x", edge_features="z").fit(alone, [["yes", "no", "no"]])
-    assert not tagger.edge_coef_.any()
-    assert len(tagger.predict(graphs)[1]) == 4
-    trained = GraphTagger("likelihood", features="x", edge_features="z").fit(graphs, labels)
-    assert len(trained.predict(alone)[0]) == 3
-    wide = nx.Graph(graphs[0])
-    nx.set_edge_attributes(wide, [1.0, 2.0], "z")
-    with pytest.raises(ValueError, match="X has 2 edge features, wanted 1 as in training"):
-        trained.predict([wide])

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 from sklearn.exceptions import SkipTestWarning
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV
@@ -93,15 +92,9 @@ def test_a_loaded_model_predicts_the_same(tmp_path: Path, kind: str, objects: bo
     assert loaded.classes_.dtype == model.classes_.dtype
 
 
-def test_a_file_in_the_svmlight_format_is_read_in_one_call(tmp_path: Path) -> None:
-    dump_svmlight_file(X, LEVELS, str(tmp_path / "data.txt"))
-    model, dense = LinearRisk().fit(*load_svmlight_file(str(tmp_path / "data.txt"))), LinearRisk().fit(X, LEVELS)
-    assert model.classes_.tolist() == dense.classes_.tolist()
-    # scores, not labels: two classes of one example tie at the optimum
-    np.testing.assert_allclose(model.decision_function(X), dense.decision_function(X), atol=1e-4)
-
-
-def test_grid_search_weights_of_0_and_warm_starts() -> None:
+def test_grid_search_weights_of_0_warm_starts_and_no_intercept() -> None:
+    for y in (LEVELS > 0, NAMES):
+        assert not LinearRisk(fit_intercept=False).fit(X, y).intercept_.any()
     search = GridSearchCV(LinearRisk(), {"C": [0.1, 10.0]}, cv=3).fit(X, NAMES)
     assert search.best_score_ > 0.5
     omega = np.r_[np.ones(20), np.zeros(10)]
@@ -110,11 +103,6 @@ def test_grid_search_weights_of_0_and_warm_starts() -> None:
     first = model.solution_.iterations
     assert model.fit(X, NAMES, omega).solution_.iterations < first
     assert model.fit(X, NAMES).solution_.status.solved  # another dual point's shape: only the weights are taken over
-
-
-def test_without_intercept_all_offsets_are_0() -> None:
-    for y in (LEVELS > 0, NAMES):
-        assert not LinearRisk(fit_intercept=False).fit(X, y).intercept_.any()
 
 
 def damaged(how: str, table: Any = X) -> Any:

@@ -55,18 +55,6 @@ def test_parameters_that_json_cannot_hold_are_left_out(tmp_path: Path) -> None:
     assert loaded.score(TABLES, NUMBERS) == tagger.score(TABLES, NUMBERS)
 
 
-def test_only_what_is_fitted_is_saved(tmp_path: Path) -> None:
-    with pytest.raises(NotFittedError):
-        ChainTagger().save(tmp_path / "tagger.npz")
-    tagger = ChainTagger("likelihood", tol="LOW").fit(TABLES, NUMBERS)
-    with pytest.raises(ValueError, match="there is no folder"):
-        tagger.save(tmp_path / "nowhere" / "tagger.npz")
-    with pytest.raises(FileNotFoundError):
-        ChainTagger.load(tmp_path / "tagger.npz")
-    with pytest.raises(ValueError, match="it is no regular file"):
-        ChainTagger.load(tmp_path)
-
-
 def _head(**changes: Any) -> Callable[[Arrays], None]:
     def change(arrays: Arrays) -> None:
         head = {**json.loads(arrays["head"].tobytes()), **changes}
@@ -81,17 +69,14 @@ def _array(name: str, value: Any) -> Callable[[Arrays], None]:
 
 CHANGES: list[tuple[Callable[[Arrays], Any], str]] = [
     (_head(format=2, convexstruct="9.9"), "it has the format 2, from version '9.9'; this version reads 1"),
-    (_head(format="1"), "it has a head without a format"),
     (_head(format=True), "it has a head without a format"),
     (_head(estimator="GraphTagger"), "it holds a GraphTagger, wanted a ChainTagger"),
     (_head(params={"__class__": 1}), "it has the parameter '__class__', which is unknown"),
-    (_head(params=3), "it has params 3"),
     (_head(names={}), "it has other names than classes_"),
     (_head(words={"kind_": "binary"}), "it has other words than none"),
     (_head(names={"classes_": {"dtype": "<U4", "values": ["A"]}}), "it has no list 'classes_' of at least 2"),
     (_head(names={"classes_": {"dtype": "|V8", "values": ["A", "B"]}}), "it has 'classes_' of the type"),
     (_head(names={"classes_": {"dtype": "<U4", "values": [["A"], {}]}}), "it has 'classes_' that are neither"),
-    (_head(names={"classes_": {"dtype": "<U4", "values": ["A", "A"]}}), "it has 'classes_' that are neither"),
     (_head(names={"classes_": {"dtype": "<i8", "values": [1.2, 1.7, 2, 3]}}), "it has 'classes_' that are not of the"),
     (
         _head(names={"classes_": {"dtype": "<U4", "values": [1, "A", "B", "C"]}}),
@@ -100,10 +85,8 @@ CHANGES: list[tuple[Callable[[Arrays], Any], str]] = [
     (_head(n_features=4), "it names"),
     (_head(vectorizer={"name": "Popen", "params": {}, "features": []}), "it has the vectorizer 'Popen'"),
     (_head(vectorizer={"name": "DictVectorizer", "params": {"dtype": "O"}, "features": [1]}), "it has no list of"),
-    (_head(vectorizer={"name": "DictVectorizer", "params": {"dtype": "?!"}, "features": []}), "it "),
     (_head(vectorizer={"name": "FeatureHasher", "params": {"dtype": "f8", "n_features": 3}}), "it hashes to 3"),
     (lambda arrays: arrays.pop("head"), "it has no head"),
-    (_array("head", "text"), "it has no head"),
     (_array("head", np.frombuffer(b"{", dtype=np.uint8)), "it Expecting"),
     (_array("extra", 1.0), "it holds other arrays than coef_, edge_coef_"),
     (_array("coef_", np.ones((2, 2))), "it holds weights that do not fit its labels and features"),
@@ -124,7 +107,9 @@ def test_a_file_that_was_changed_is_refused_in_one_sentence(tmp_path: Path, chan
     assert len(str(caught.value)) <= 300
 
 
-def test_what_is_cut_off_or_too_large_is_refused(tmp_path: Path) -> None:
+def test_what_is_not_fitted_or_cut_off_or_too_large_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NotFittedError):
+        ChainTagger().save(tmp_path / "tagger.npz")
     whole = ChainTagger("likelihood", tol="LOW").fit(X, Y).save(tmp_path / "tagger.npz").read_bytes()
     path = tmp_path / "other.npz"
     for length in range(0, len(whole), 97):

@@ -16,6 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 import convexstruct as cs
+from benchmarks.malformed import Hostile
 from convexstruct.core import registry
 from convexstruct.core.cases import Case
 from convexstruct.core.certificates import certify
@@ -25,7 +26,6 @@ from convexstruct.core.trace import Trace
 from convexstruct.tolerances import HIGH, ROUNDING
 from convexstruct.verification.references import stored
 from tests.refusals import check_sentence
-from tests.validation.test_arguments import Hostile
 
 #: What no option of any solver takes.
 NONSENSE: list[Any] = [object(), "nonsense", math.nan, math.inf, -3, 10**400, 3j, [], {}, [[]], np.ones(2), Hostile()]

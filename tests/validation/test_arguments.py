@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from convexstruct.experiments import EXPERIMENTS
+from benchmarks.malformed import Endless, Hostile
 from convexstruct.validation.arguments import (
     SENTENCE_CHARACTERS,
     SHOWN_CHARACTERS,
-    among,
     choice,
     described,
     flag,
@@ -24,43 +23,6 @@ from convexstruct.validation.arguments import (
     sequence,
     whole,
 )
-
-
-class Hostile:
-    """An object of foreign code on which every operation fails."""
-
-    def __repr__(self) -> str:
-        raise RuntimeError("no")
-
-    __str__ = __repr__
-
-    def __len__(self) -> int:
-        raise RuntimeError("no")
-
-    def __iter__(self) -> Iterator[Any]:
-        raise RuntimeError("no")
-
-    def __array__(self, *_: Any, **__: Any) -> Any:
-        raise RuntimeError("no")
-
-    def __index__(self) -> int:
-        raise RuntimeError("no")
-
-    def __float__(self) -> float:
-        raise RuntimeError("no")
-
-    def __eq__(self, other: object) -> bool:
-        raise RuntimeError("no")
-
-    __hash__ = object.__hash__
-
-
-class Endless(Hostile):
-    def __len__(self) -> int:
-        return 2**62
-
-    def __getitem__(self, at: Any) -> float:
-        return 0.0
 
 
 class HostileMapping(Mapping[str, Any]):
@@ -125,15 +87,6 @@ def test_numbers_of_other_types_are_taken_as_they_are() -> None:
     assert choice("loss", np.str_("ring"), ["ring"]) == "ring"
     assert sequence("rows", range(3)) == [0, 1, 2]
     assert mapping("point", {"w": 1}, {"w"}, {"b"}) == {"w": 1}
-
-
-def test_of_a_long_list_only_the_names_that_are_near_are_shown_in_upper_or_lower_case() -> None:
-    known = ["CLARABEL", "SCS", "SCIPY", "HIGHS", "OSQP"]
-    assert among("clarabl", known) == "one of 5 names, the nearest CLARABEL"
-    assert among("glpk", known) == f"one of {', '.join(known)}"
-    assert among("clarabl", known[:3]) == "one of CLARABEL, SCS, SCIPY"
-    with pytest.raises(KeyError, match=r"experiment is 'trackin', wanted one of \d+ names, the nearest tracking"):
-        EXPERIMENTS["trackin"]
 
 
 def test_the_sentences_say_which_what_and_what_was_wanted() -> None:

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from benchmarks.malformed import Hostile
 from convexstruct.validation.arguments import SENTENCE_CHARACTERS
 from convexstruct.validation.arrays import flags, frozen, labels, real, wholes
-from tests.validation.test_arguments import NONSENSE, Hostile
+from tests.validation.test_arguments import NONSENSE
 
 LOOP: list[Any] = []
 LOOP.append(LOOP)

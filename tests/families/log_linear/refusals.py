@@ -8,6 +8,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
+from benchmarks.malformed import Hostile
 from convexstruct.families.log_linear import (
     LBFGS,
     ApproximateField,
@@ -24,7 +25,6 @@ from convexstruct.families.log_linear import (
 from convexstruct.families.log_linear.examples import triangle
 from convexstruct.features.graphs.factors import read_factors, tabular_factors
 from tests.refusals import Door, Words
-from tests.validation.test_arguments import Hostile
 
 TRIANGLE = triangle((1.5, 0.3)).factors
 PATH, UNEQUAL = tabular_factors(nx.path_graph(3), 2), tabular_factors(nx.path_graph(3), [2, 3, 2])
