@@ -5,13 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from convexstruct.brief import LONGEST
 from convexstruct.core import registry
 from convexstruct.core.cases import Case
-from convexstruct.core.iterate import Iterate
 from convexstruct.families.generative_margin.constraints import Floor
 from convexstruct.families.generative_margin.objectives import QuadraticPenalty
-from convexstruct.families.projection import BoxProjection
 from tests.families.generative_margin.instances import small_hmm
 
 CASES = [case for family in registry.families().values() for case in family.cases if case.quick]
@@ -33,10 +30,3 @@ def test_sizes_pieces_and_numbers_are_shown_and_what_is_none_is_not() -> None:
     assert "workers" not in shown
     assert repr(Floor(-3.0)) == "Floor(at -3)"
     assert repr(QuadraticPenalty(np.ones(10_000), 0.5)) == "QuadraticPenalty(weight (10000,), centre 0.5)"
-
-
-def test_many_numbers_take_no_more_room() -> None:
-    n = 10_000
-    large = BoxProjection(np.full(n, 0.5), np.zeros(n), np.ones(n), np.ones(n), 1.0, np.ones(n))
-    assert len(repr(large)) < 500
-    assert len(repr(Iterate({f"array {i}": np.zeros(n) for i in range(100)}, None, 0.0, 0.0))) <= LONGEST

@@ -8,8 +8,6 @@ import io
 import os
 import socket
 import stat
-import subprocess
-import sys
 import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator
@@ -19,7 +17,7 @@ from typing import BinaryIO
 import numpy as np
 import pytest
 
-from convexstruct.files import check_writable, read_arrays, regular, sha256, unpack, write_whole
+from convexstruct.files import check_writable, read_arrays, regular, unpack, write_whole
 
 MIB = 1 << 20
 
@@ -42,24 +40,16 @@ def names(folder: Path) -> list[str]:
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_path_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
+def test_writing_replaces_a_file_and_leaves_no_other(tmp_path: Path) -> None:
     check_writable(tmp_path / "page.html", "report")
     assert names(tmp_path) == []
-    (tmp_path / "file").write_text("")
     for path, words in (
         (tmp_path, "is a folder"),
         (tmp_path / "no" / "page.html", "there is no folder"),
-        (tmp_path / "file" / "page.html", "there is no folder"),
         (f"{tmp_path}/a\0b", "cannot be written: embedded null byte"),
-        (tmp_path / ("a" * 300), "cannot be written: File name too long"),
     ):
-        with pytest.raises(ValueError, match=words) as said:
+        with pytest.raises(ValueError, match=f"^report '.*{words}"):
             check_writable(path, "report")
-        assert str(said.value).startswith("report '")
-        assert "\n" not in str(said.value)
-
-
-def test_writing_replaces_a_file_and_leaves_no_other(tmp_path: Path) -> None:
     write_whole(tmp_path / "page.html", "one")
     assert write_whole(tmp_path / "page.html", "two") == tmp_path / "page.html"
     assert names(tmp_path) == ["page.html"]
@@ -115,25 +105,6 @@ def test_a_full_disk_leaves_the_old_file_and_no_other(
     assert said.value.filename == f"report {os.fspath(tmp_path / 'kept')!r}"
     assert names(tmp_path) == ["kept"]
     assert (tmp_path / "kept").read_bytes() == b"old"
-
-
-def test_a_disk_that_is_really_full_leaves_nothing_behind(tmp_path: Path) -> None:
-    """On a file system of 64 kB, where the system lets us mount one."""
-    small = tmp_path / "small"
-    small.mkdir()
-    mounted = sys.platform == "linux" and os.geteuid() == 0
-    if mounted:
-        command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(small)]
-        mounted = subprocess.run(command, capture_output=True, check=False).returncode == 0
-    if not mounted:
-        return  # the test above fakes it
-    try:
-        write_whole(small / "kept", b"old")
-        with pytest.raises(OSError, match="No space left"):
-            write_whole(small / "kept", lambda file: np.savez(file, x=np.arange(MIB)))
-        assert names(small) == ["kept"]
-    finally:
-        subprocess.run(["umount", str(small)], check=True)
 
 
 def test_a_link_is_followed_and_stays_a_link(tmp_path: Path) -> None:
@@ -213,17 +184,6 @@ def test_what_is_no_whole_gzipped_file_is_named(content: bytes) -> None:
         assert list(unpack(io.BytesIO(content), MIB)) == []
 
 
-def test_a_sum_is_read_in_pieces(tmp_path: Path) -> None:
-    with open(tmp_path / "large", "wb") as file:
-        file.truncate(64 * MIB)
-    tracemalloc.start()
-    try:
-        assert sha256(tmp_path / "large") == "3b6a07d0d404fab4e23b6d34bc6696a6a312dd92821332385e5af7c01c421351"
-        assert tracemalloc.get_traced_memory()[1] < 4 * MIB
-    finally:
-        tracemalloc.stop()
-
-
 def packed(**arrays: object) -> io.BytesIO:
     file = io.BytesIO()
     np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # NumPy types every keyword as allow_pickle
@@ -237,21 +197,15 @@ def zipped(name: str, content: bytes, method: int = zipfile.ZIP_DEFLATED) -> io.
     return file
 
 
-def test_arrays_come_back_as_they_were() -> None:
+def test_arrays_come_back_as_they_were_and_a_bomb_is_refused_before_it_is_unpacked() -> None:
     one = {
-        "x": np.arange(6.0).reshape(2, 3), "turned": np.asfortranarray(np.arange(6).reshape(2, 3)),
-        "text": np.array("a"), "none": np.zeros((0, 3)),
-        "scalar": np.array(1.5), "yes": np.array([True]), "big": np.arange(3, dtype=">i4"),
-    }  # fmt: skip
-    found = read_arrays(packed(**one), MIB)
-    assert list(found) == list(one)
-    for name, array in one.items():
-        np.testing.assert_array_equal(found[name], array)
-        assert found[name].dtype == array.dtype
-        assert found[name].flags.writeable
-
-
-def test_a_bomb_of_arrays_is_refused_before_it_is_unpacked() -> None:
+        "x": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        "text": np.array("a"),
+        "big": np.arange(3, dtype=">i4"),
+    }
+    for name, array in read_arrays(packed(**one), MIB).items():
+        np.testing.assert_array_equal(array, one[name])
+        assert array.dtype == one[name].dtype
     bomb = packed(x=np.zeros(32 * MIB))
     assert len(bomb.getvalue()) < MIB
     tracemalloc.start()
@@ -273,13 +227,11 @@ def header(shape: str, dtype: str = "'<f8'") -> bytes:
     [
         (packed(x=np.array([{}, 1], dtype=object)), "entries of object, wanted numbers or text: nothing is unpickled"),
         (packed(x=np.zeros(2, dtype=complex)), "entries of complex128"),
-        (packed(x=np.zeros(2, dtype="f8,i4")), "wanted numbers or text"),
         (zipped("x.npy", header("(1000000000000,)")), "of shape .1000000000000,. in 0 bytes"),
         (zipped("x.npy", header("(2,)") + bytes(17)), "of shape .2,. in 17 bytes"),
         (zipped("x.npy", header("(-1,)") + bytes(8)), "holds"),
         (zipped("x.npy", header("(2, 'a')")), "holds no array in 'x'"),
         (zipped("x.npy", header("(1,)", "'<U0'")), "wanted numbers or text"),
-        (zipped("x.npy", b"text"), "holds no array in 'x'"),
         (zipped("x.npy", b""), "holds no array in 'x'"),
         (zipped("x.npy", header("(1,)") + bytes(8), zipfile.ZIP_BZIP2), "in a way that NumPy does not write"),
         (io.BytesIO(b"not an archive"), "is no whole archive"),
@@ -290,16 +242,6 @@ def test_an_archive_with_anything_else_is_refused_in_one_sentence(file: BinaryIO
     with pytest.raises(ValueError, match=words) as said:
         read_arrays(file, MIB)
     assert "\n" not in str(said.value)
-
-
-@pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_two_arrays_of_one_name_are_refused() -> None:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        for value in (1.0, 2.0):
-            archive.writestr("x.npy", header("()") + np.float64(value).tobytes())
-    with pytest.raises(ValueError, match="holds two arrays called 'x'"):
-        read_arrays(file, MIB)
 
 
 def test_an_archive_that_lies_about_its_sizes_yields_no_more_than_it_said() -> None:

@@ -50,10 +50,13 @@ def test_every_code_cell_has_been_executed_in_order(path: Path) -> None:
     numbers = [cell["execution_count"] for cell in code_cells(path)]
     assert numbers == list(range(1, len(numbers) + 1))
     assert numbers
+    assert read(path)["metadata"]["kernelspec"]["name"] == "python3"
 
 
 @every_notebook
-def test_no_cell_ended_in_an_error_or_a_warning(path: Path) -> None:
+def test_outputs_are_kept_and_small_and_no_cell_ended_in_an_error_or_a_warning(path: Path) -> None:
+    assert path.stat().st_size < MOST
+    assert outputs(path)
     for output in outputs(path):
         assert output["output_type"] != "error"
         assert output.get("name") != "stderr", "".join(output["text"])
@@ -68,19 +71,6 @@ def test_every_cell_has_its_place_among_the_slides(path: Path) -> None:
 
 
 @every_notebook
-def test_the_kernel_is_python3(path: Path) -> None:
-    metadata = read(path)["metadata"]
-    assert metadata["kernelspec"]["name"] == "python3"
-    assert metadata["kernelspec"]["language"] == "python"
-
-
-@every_notebook
-def test_outputs_are_kept_and_small(path: Path) -> None:
-    assert path.stat().st_size < MOST
-    assert outputs(path)
-
-
-@every_notebook
 def test_nothing_names_a_path_of_one_machine(path: Path) -> None:
     for cell in read(path)["cells"]:
         assert not ABSOLUTE.search(source(cell)), source(cell)
@@ -90,14 +80,11 @@ def test_nothing_names_a_path_of_one_machine(path: Path) -> None:
             assert not ABSOLUTE.search(text), text
 
 
-@pytest.mark.parametrize("text", ["/home/someone/x", "see /opt/lib/x", "'/Users/me/'", r"C:\Users", '"/srv/data"'])
-def test_a_path_of_one_machine_is_recognised(text: str) -> None:
-    assert ABSOLUTE.search(text)
-
-
-@pytest.mark.parametrize("text", ["../data/x.csv", "https://a.org/b/c", "n / m / k", "</td></tr>", r"\gamma/2/\mu"])
-def test_other_strokes_are_no_path(text: str) -> None:
-    assert not ABSOLUTE.search(text)
+def test_a_path_of_one_machine_is_recognised_and_other_strokes_are_no_path() -> None:
+    for text in ("/home/someone/x", "see /opt/lib/x", "'/Users/me/'", r"C:\Users", '"/srv/data"'):
+        assert ABSOLUTE.search(text)
+    for text in ("../data/x.csv", "https://a.org/b/c", "n / m / k", "</td></tr>", r"\gamma/2/\mu"):
+        assert not ABSOLUTE.search(text)
 
 
 @every_notebook

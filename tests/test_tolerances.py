@@ -4,13 +4,7 @@ import math
 
 import pytest
 
-from convexstruct.tolerances import HIGH, LOW, MID, PROFILES, ROUNDING, met, profile, upside_down
-
-
-def test_the_profiles_are_nested() -> None:
-    assert LOW.gap > MID.gap > HIGH.gap > 0
-    assert LOW.feasibility >= MID.feasibility >= HIGH.feasibility > 0
-    assert list(PROFILES) == ["LOW", "MID", "HIGH"]
+from convexstruct.tolerances import HIGH, LOW, MID, ROUNDING, met, profile
 
 
 @pytest.mark.parametrize(("given", "wanted"), [("low", LOW), ("MID", MID), (HIGH, HIGH)])
@@ -32,12 +26,6 @@ def test_met_names_the_strictest_profile_that_gap_and_feasibility_reach() -> Non
     assert met(0.0, feasibility=2 * LOW.feasibility) is None
     assert met(math.inf) is None
     assert met(math.nan) is None
-
-
-def test_a_gap_below_0_by_more_than_rounding_meets_nothing() -> None:
     assert met(-0.1 * ROUNDING) == "HIGH"
-    assert met(-2 * ROUNDING) is None
-    assert met(-math.inf) is None
+    assert met(-2 * ROUNDING) is None  # upside down
     assert not LOW.met_by(-0.18)
-    assert upside_down(-0.18)
-    assert not upside_down(0.0)
