@@ -33,7 +33,6 @@ STATIONARY where the halves' own bounds prove that neither of them lowers the lo
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -52,9 +51,8 @@ from convexstruct.families.unsupervised_margin.permutation_invariant import (
     check_two_classes,
 )
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
-from convexstruct.tolerances import LOW, MID, Profile, profile
-from convexstruct.validation.arguments import number, sentence, whole
-from convexstruct.validation.arrays import real
+from convexstruct.tolerances import MID
+from convexstruct.validation.arguments import number, sentence
 
 #: ADMM: weight of the distance between the copies, in units of the largest cost; over-relaxation (from 1.5 to 1.8 is
 #: customary: Boyd and others 2011, 3.4.3); steps between two computations of the bounds; and such computations at most.
@@ -71,39 +69,6 @@ class Half(NamedTuple):
     value: float
     lower: float
     witness: Point = MappingProxyType({})
-
-
-@dataclass(frozen=True, eq=False)
-class Alternated:
-    """Result of the alternation. M (n, n), lam (n,). loss (R,) : the objective at the start and after each half that
-    lowered it; it never rises. settled : whether the last round lowered it by no more than ``tol`` times its size."""
-
-    M: Matrix
-    lam: Vector
-    loss: Vector
-    settled: bool
-
-
-def alternate(
-    problem: UnsupervisedMargin,
-    multipliers: Any = None,
-    *,
-    tol: str | float | Profile = LOW,
-    max_rounds: int = 100,
-) -> Alternated:
-    """Alternate from lambda (n,), 1/2 everywhere by default, until a round gains no more than ``tol``. ValueError if
-    the problem does not have two labels, or has pairs; if multipliers are not one number from 0 to 1 for each row.
-
-    tol : relative gap of each half, and the relative decrease of the loss in a round above which another round follows.
-    max_rounds : rounds of both halves, at most.
-    """
-    gap, limit = profile(tol).gap, whole("max_rounds", max_rounds, least=1)
-    check_two_classes(problem)
-    lam = np.full(problem.n_rows, 0.5) if multipliers is None else _read_multipliers(problem, multipliers)
-    loss = [_value(problem, problem.trivial()[0]["M"], lam)]
-    for each in itertools.islice(rounds(problem, lam, gap), limit):
-        loss += [value for value in each.values if value < loss[-1]]
-    return Alternated(each.M, each.lam, np.array(loss), each.settled)
 
 
 class Round(NamedTuple):
@@ -206,13 +171,6 @@ def _scaled(problem: PermutationInvariantMargin, witness: Point) -> Point:
     bend = gain - float(problem.dual(witness))
     t = 1.0 if bend <= 0.0 else min(1.0, gain / (2.0 * bend))
     return {"x": t * witness["x"], "u": t * t * witness["u"], "y": t * t * witness["y"]}
-
-
-def _read_multipliers(problem: UnsupervisedMargin, given: Any) -> Vector:
-    lam = real("multipliers", given, (problem.n_rows,), why="lambda, one number for each row")
-    if ((lam < 0) | (lam > 1)).any():
-        raise sentence(f"multipliers reach from {lam.min():g} to {lam.max():g}, wanted numbers from 0 to 1")
-    return lam
 
 
 def _quadratic(problem: UnsupervisedMargin, m: Matrix) -> Matrix:
