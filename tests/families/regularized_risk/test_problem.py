@@ -12,7 +12,6 @@ import scipy.sparse as sp
 from scipy.linalg import hadamard
 
 from convexstruct.arrays import Vector
-from convexstruct.core.certificates import certify
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.tolerances import ROUNDING
 
@@ -128,34 +127,3 @@ def test_the_best_bias_is_the_best_of_all_kinks(problem: RegularizedRisk) -> Non
                 others = [np.where(np.arange(len(b)) == j, value, b) for value in values]
                 best = min(best, *(problem.value(w, other) for other in others))
         assert problem.value(w) == pytest.approx(best, rel=ROUNDING)
-
-
-@pytest.mark.parametrize("problem", PROBLEMS)
-def test_any_dual_witness_bounds_any_point_from_below(problem: RegularizedRisk) -> None:
-    rng = np.random.default_rng(5)
-    least = min(problem.value(rng.normal(size=problem.shape) * s) for s in np.geomspace(1e-3, 1, 50))
-    least = min(least, problem.value(np.zeros(problem.shape)))
-    for scale in (0.01, 1.0, 100.0):
-        alpha = rng.normal(size=problem.n_pieces) * scale
-        inside = problem.feasible(alpha)
-        assert max(problem.dual_residuals({"alpha": inside}).values()) <= 1e-15
-        np.testing.assert_allclose(problem.feasible(inside), inside, atol=1e-16)
-        certificate = certify(problem, problem.primal_of(inside), {"alpha": alpha})
-        assert certificate.lower_bound <= min(least, certificate.primal) + ROUNDING
-
-
-@pytest.mark.parametrize("problem", PROBLEMS)
-def test_the_dual_value_is_the_formula_and_its_gap_that_of_fenchel(problem: RegularizedRisk) -> None:
-    """J(w) - D(alpha) = lam/2 |w - w(alpha)|^2 + max over Q of <A w + c, . - alpha>: no term of either can be off."""
-    rng = np.random.default_rng(6)
-    matrix: Any = problem.matrix()
-    dense = matrix.toarray() if sp.issparse(matrix) else matrix
-    alpha = problem.feasible(rng.random(problem.n_pieces) * problem.shares[problem.group])
-    value = problem.loss.offset @ alpha - np.sum((dense.T @ alpha) ** 2) / (2 * LAM)
-    assert problem.dual_value(alpha) == pytest.approx(value, rel=ROUNDING)
-    assert problem.dual({"alpha": alpha}) == pytest.approx(value, rel=ROUNDING)
-    w = rng.normal(size=problem.shape)
-    values = dense @ w.ravel() + problem.loss.offset
-    slack = values @ (problem.best_alpha(values) - alpha)
-    far = LAM / 2 * np.sum((w - problem.primal_of(alpha)) ** 2)
-    assert problem.value(w) - value == pytest.approx(far + slack, rel=ROUNDING)

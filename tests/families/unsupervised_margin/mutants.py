@@ -5,6 +5,7 @@ Each is the package's own solver on a problem with one thing changed, or returns
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -45,29 +46,11 @@ def from_c(problem: UnsupervisedMargin) -> Any:
     return found
 
 
-def one_label(problem: UnsupervisedMargin) -> Any:
-    """No balance: all rows get one label."""
-    return {"M": np.ones((problem.n_rows,) * 2), "N": np.ones((problem.n_pairs,) * 2)}
-
-
-def no_label_balance(problem: UnsupervisedMargin) -> Any:
-    return honest(replace(problem, label_balance=1.0)).point
-
-
-def no_pair_balance(problem: UnsupervisedMargin) -> Any:
-    return honest(replace(problem, pair_balance=1.0)).point
-
-
 def no_transitions(problem: UnsupervisedMargin) -> Any:
     """M as if there were no pairs, N the largest that (11) allows."""
     alone = replace(problem, pairs=np.zeros((0, 2), dtype=np.intp))
     m = honest(alone).point["M"]
     return {"M": m, "N": np.minimum(*problem.feasible.at_pairs(m))}
-
-
-def wrong_sign(problem: UnsupervisedMargin) -> Any:
-    """Rows that are alike are put apart."""
-    return honest(replace(problem, features=None, kernel=-problem.gram)).point
 
 
 def taken_blindly(problem: MarginLabelling) -> Any:
@@ -85,48 +68,53 @@ def claims_optimal(problem: MarginLabelling) -> Any:
     return replace(found, point=point, dual_point={}, certificate=claimed, status=Status.OPTIMAL)
 
 
-def of_points(problem: PermutationInvariantMargin, **changed: Any) -> Any:
-    """The answer for other data."""
-    return honest(PermutationInvariantMargin(replace(problem.problem, **changed))).point
-
-
-def no_balance(problem: PermutationInvariantMargin) -> Any:
-    return of_points(problem, label_balance=1.0)
-
-
-def apart(problem: PermutationInvariantMargin) -> Any:
-    """Inner products of other rows with the other sign."""
-    gram = problem.problem.gram
-    return of_points(problem, features=None, kernel=2.0 * np.diag(np.diagonal(gram)) - gram)
-
-
-def whole_beta(problem: PermutationInvariantMargin) -> Any:
-    """beta in place of its half in (3)."""
-    return of_points(problem, beta=2.0 * problem.problem.beta)
-
-
 def one_half(problem: PermutationInvariantMargin) -> Any:
     """lambda = 1/2 in place of the maximum: the multiclass SDP of two labels."""
     n = problem.problem.n_rows
     return {**honest(problem.problem).point, "x": np.full(n, 0.5), "z": np.zeros(2 * n)}
 
 
+def solves(**changes: Any) -> Callable[[Any], Any]:
+    """The answer for other data: ``changes`` are what their fields are replaced by, as functions of the data."""
+
+    def solver(problem: UnsupervisedMargin | PermutationInvariantMargin) -> Any:
+        data = problem if isinstance(problem, UnsupervisedMargin) else problem.problem
+        other = replace(data, **{name: of(data) for name, of in changes.items()})
+        return honest(other if problem is data else PermutationInvariantMargin(other)).point
+
+    return solver
+
+
+NO_LABEL_BALANCE, NO_PAIR_BALANCE = solves(label_balance=lambda data: 1.0), solves(pair_balance=lambda data: 1.0)
+#: Rows that are alike are put apart.
+WRONG_SIGN = solves(features=lambda data: None, kernel=lambda data: -data.gram)
+#: Inner products of other rows with the other sign.
+APART = solves(features=lambda data: None, kernel=lambda data: 2.0 * np.diag(np.diagonal(data.gram)) - data.gram)
+#: beta in place of its half in (3).
+WHOLE_BETA = solves(beta=lambda data: 2.0 * data.beta)
+
 MUTANTS: tuple[Mutant, ...] = (
     Mutant("one_way", "(11) at the current rows alone", one_way, "planted-chains", "M and N not tied (11)"),
     Mutant("no_row_sums", "C e = e and D e = e left out", no_row_sums, "centred-points", "M not semidefinite"),
     Mutant("from_c", "M made of C", from_c, "unsupervised-features", ABOVE),
     Mutant("from_c_of_trees", "M made of C", from_c, "planted-tree", "M and N not tied (11)"),
-    Mutant("one_label", "one label for all rows", one_label, "repeated-point", "rows of M out of balance"),
-    Mutant("no_label_balance", "(9) of M left out", no_label_balance, "repeated-point", "rows of M out of balance"),
     Mutant(
-        "no_pair_balance", "(9) of N left out", no_pair_balance, "transitions-alone", "rows of N out of balance (9)"
+        "one_label",
+        "one label for all rows",
+        lambda problem: {name: np.ones_like(each) for name, each in problem.trivial()[0].items()},
+        "repeated-point",
+        "rows of M out of balance",
+    ),
+    Mutant("no_label_balance", "(9) of M left out", NO_LABEL_BALANCE, "repeated-point", "rows of M out of balance"),
+    Mutant(
+        "no_pair_balance", "(9) of N left out", NO_PAIR_BALANCE, "transitions-alone", "rows of N out of balance (9)"
     ),
     Mutant("no_transitions", "E left out", no_transitions, "unsupervised-symbols", ABOVE),
     Mutant("taken_blindly", "moves that raise the loss", taken_blindly, "labelling-groups", ABOVE),
     Mutant("claims_optimal", "OPTIMAL without proof", claims_optimal, "labelling-groups", TOO_GOOD),
-    Mutant("wrong_sign", "the kernel's sign", wrong_sign, "two-clusters", ABOVE),
-    Mutant("no_balance", "M e of (3) left out", no_balance, "two-class-alike", "rows of M out of balance"),
-    Mutant("apart", "the kernel's sign", apart, "two-class-centred", ABOVE),
-    Mutant("whole_beta", "beta in place of its half", whole_beta, "two-class-clusters", ABOVE),
+    Mutant("wrong_sign", "the kernel's sign", WRONG_SIGN, "two-clusters", ABOVE),
+    Mutant("no_balance", "M e of (3) left out", NO_LABEL_BALANCE, "two-class-alike", "rows of M out of balance"),
+    Mutant("apart", "the kernel's sign", APART, "two-class-centred", ABOVE),
+    Mutant("whole_beta", "beta in place of its half", WHOLE_BETA, "two-class-clusters", ABOVE),
     Mutant("one_half", "no maximum over lambda", one_half, "two-class-similar", ABOVE),
 )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +12,6 @@ from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.unsupervised_margin import InteriorPoint, MarginLabelling, Relabelling, UnsupervisedMargin
-from convexstruct.families.unsupervised_margin.solvers.relabelling import fallen
 from convexstruct.tolerances import HIGH, LOW, MID, ROUNDING
 
 
@@ -67,25 +64,6 @@ def test_the_bound_is_below_the_loss_of_every_labelling_above_0_and_above_the_re
 
 
 @each_small
-def test_the_bound_is_that_of_marginals_on_the_segment_for_every_labelling(name: str) -> None:
-    """t A - t^2 q(y), with q from M and N written out, where L is omega(M, N) of the labels' own matrices."""
-    problem, rng = SMALL[name], np.random.default_rng(0)
-    data = problem.data
-    y = rng.permutation(problem.trivial()[0]["labels"])
-    c = np.eye(data.n_labels)[y]
-    d = np.eye(data.n_labels**2)[y[data.previous] * data.n_labels + y[data.current]]
-    upper = loss(problem, y)[1]
-    names = data.n_labels**2 if data.n_pairs else data.n_labels
-    for t in np.linspace(0.0, names / (names - 1), 7):
-        mu, nu = c + t * (1 / data.n_labels - c), d + t * (1 / data.n_labels**2 - d)
-        assert min(mu.min(), nu.min(initial=0.0)) >= -ROUNDING
-        gained = float((mu * (1 - c)).sum())
-        assert data.features is not None
-        moved = ((data.features.T @ (c - mu)) ** 2).sum() + ((d - nu).sum(axis=0) ** 2).sum()
-        assert gained - moved / (2 * data.beta) <= upper + ROUNDING
-
-
-@each_small
 def test_a_run_ends_where_no_prediction_and_no_single_label_lowers_the_loss_between_the_bound_and_the_best(
     name: str,
 ) -> None:
@@ -113,13 +91,6 @@ def test_the_loss_never_rises_from_one_training_to_the_next_of_a_start(name: str
     assert (np.diff(values) <= 0).all()
 
 
-def test_a_large_beta_closes_most_of_the_gap_where_the_relaxation_alone_does_not() -> None:
-    problem = SMALL["a large beta"]
-    found = solve(problem)
-    assert problem.data.dual(found.dual_point or {}) < found.lower_bound
-    assert found.lower_bound >= 0.6 * found.primal
-
-
 def test_of_random_starts_it_says_how_many_end_with_one_label() -> None:
     problem = MarginLabelling(UnsupervisedMargin.read([[0, 0, 0, 0], [0, 0]], 2, beta=1.0, label_balance=1.0))
     found = solve(problem, Relabelling(restarts=4, most_rows=0))
@@ -128,26 +99,6 @@ def test_of_random_starts_it_says_how_many_end_with_one_label() -> None:
     assert "0 of 4" not in found.message
     assert "not solved, by its largest eigenvalues alone" in found.message
     assert len(set(found.point["labels"].tolist())) == 1
-
-
-def test_a_balance_holds_it_back_from_one_label() -> None:
-    rows: Any = [[0, 1, 0, 0], [0, 0]]
-    problem = MarginLabelling(UnsupervisedMargin.read(rows, 2, beta=1.0, label_balance=0.2))
-    found = solve(problem)
-    assert sorted(np.bincount(found.point["labels"]).tolist()) in ([2, 4], [3, 3])
-
-
-def test_moves_that_raise_the_loss_are_not_taken() -> None:
-    """The first prediction of the smallest known example raises it (`test_relabelling`)."""
-    data = UnsupervisedMargin.read([[0, 1, 0, 0], [1, 0, 0, 1]], 2, beta=0.5, label_balance=1.0)
-    problem, before = MarginLabelling(data), np.array([1, 1, 1, 0, 1, 0, 0, 0])
-    machine = problem.machine(before)
-    w = solve(machine, tol=HIGH).point["w"]
-    after = fallen(problem, machine, w)
-    assert (machine.decode(w) != after).any()
-    now, then = machine.most_violated(w).hinge, problem.machine(after).most_violated(w).hinge
-    assert (then <= now).all()
-    assert (then < now).any()
 
 
 def test_labels_out_of_balance_are_repaired_and_their_certificate_is_that_of_the_repair() -> None:
@@ -167,26 +118,3 @@ def test_new_sequences_are_labelled_by_the_network() -> None:
     assert [len(one) for one in own] == [3, 2]
     np.testing.assert_array_equal(np.concatenate(own), found.point["labels"])
     assert [len(one) for one in problem.predict(found.point, [np.ones((4, 2))])] == [4]
-
-
-def test_a_time_limit_acts_inside_the_relaxation_and_the_trainings() -> None:
-    found = solve(SMALL["three labels"], time_limit=1e-9)
-    assert found.status is Status.TIME_LIMIT
-    assert math.isfinite(found.primal)
-
-
-def test_bad_input_is_one_sentence() -> None:
-    def data(**options: Any) -> UnsupervisedMargin:
-        return UnsupervisedMargin.read([np.arange(5) % 2], 2, beta=1.0, **options)
-
-    with pytest.raises(ValueError, match="data is 3, wanted an UnsupervisedMargin"):
-        MarginLabelling(3)  # type: ignore[arg-type]  # wrong on purpose
-    with pytest.raises(ValueError, match=r"data has pair_balance 0\.5, wanted 1"):
-        MarginLabelling(data(label_balance=0.3, pair_balance=0.5))
-    with pytest.raises(
-        ValueError, match=r"label_balance 0\.05, which no labelling of 5 rows with 2 labels keeps.* 0\.1 or"
-    ):
-        MarginLabelling(data(label_balance=0.05))
-    assert MarginLabelling(data(label_balance=0.11)).counts == (2, 3)
-    with pytest.raises(ValueError, match=r"labels is .*, wanted whole numbers from 0 to 1"):
-        MarginLabelling(data(label_balance=1.0)).as_point({"labels": [0, 1, 2, 0, 0], "w": np.zeros(8)})

@@ -17,7 +17,6 @@ from convexstruct.tolerances import HIGH, ROUNDING
 
 SYMBOLS = [[0, 1, 1, 0], [1, 0, 1]]
 GOOD: dict[str, Any] = {"beta": 0.1, "label_balance": 0.3, "pair_balance": 0.5}
-TREE = [[0, 1], [0, 2], [0, 3], [3, 4]]
 
 
 def read(**changes: Any) -> UnsupervisedMargin:
@@ -37,55 +36,6 @@ def test_chains_have_a_pair_for_each_row_but_the_first_of_its_sequence() -> None
     assert problem.gram.tolist() == [[float(a == b) for b in (0, 1, 1, 2, 1, 0)] for a in (0, 1, 1, 2, 1, 0)]
 
 
-def test_points_without_structure_have_no_pairs() -> None:
-    problem = UnsupervisedMargin.multiclass([[1.0, 2.0], [0.0, 1.0], [3.0, 0.0]], 2, 1.0, 0.2)
-    assert problem.n_pairs == 0
-    assert problem.gram.tolist() == [[5.0, 2.0, 3.0], [2.0, 1.0, 0.0], [3.0, 0.0, 9.0]]
-
-
-def test_data_are_copies_that_nobody_writes_to() -> None:
-    table, pairs = np.array([[1.0], [2.0], [3.0]]), np.array([[0, 1], [0, 2]])
-    problem = read(observations=[table], pairs=pairs)
-    table[:], pairs[:] = 0, 1
-    assert problem.features is not None
-    assert problem.features.tolist() == [[1.0], [2.0], [3.0]]
-    assert problem.pairs.tolist() == [[0, 1], [0, 2]]
-    for array in (problem.features, problem.pairs, problem.gram):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 0
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"beta": 0.0}, "beta is 0.0, wanted a positive number"),
-        ({"n_labels": 1}, "n_labels is 1, wanted a whole number of at least 2"),
-        ({"n_labels": 8}, "n_labels is 8, wanted at most the number of rows, 7"),
-        ({"observations": [[0]]}, "n_labels is 2, wanted at most the number of rows, 1"),
-        ({"label_balance": 0}, "label_balance is 0, wanted a positive number"),
-        ({"n_labels": 3, "pair_balance": 0.05}, r"pair_balance is 0.05, .* wanted above 0.0888888889, .* N exists"),
-        ({"observations": [[0, 1, 0, 1, 1]], "pairs": TREE, "pair_balance": 0}, "pair_balance is 0, .* known to exist"),
-        ({"observations": []}, "observations is empty"),
-        ({"observations": [[0, 1], [[1.0]]]}, "observations"),
-        ({"observations": [[[1.0]], [[1.0, 2.0]]]}, r"observations\[1\] has 2 columns, observations\[0\] has 1"),
-        ({"n_symbols": 1}, r"observations\[0\]\[1\] is 1"),
-        ({"pairs": "tree"}, "pairs is 'tree', wanted 'chain' or"),
-        ({"pairs": [[3, 4]]}, r"pairs\[0\] ties rows of two examples"),
-        ({"pairs": [[0, 1], [2, 1]]}, "pairs has row 1 as the current one twice"),
-        ({"pairs": [[0, 1], [1, 2], [2, 0]]}, "pairs has row 0 on or below a cycle"),
-        ({"pairs": [[1, 1]]}, "pairs has row 1 on or below a cycle"),
-        ({"kernel": np.eye(7)}, "observations and kernel are both given"),
-        ({"observations": None, "kernel": np.eye(3), "lengths": [4]}, r"kernel has shape \(3, 3\), wanted \(4, 4\)"),
-        ({"observations": None, "kernel": np.diag([1.0, -1, 1]), "lengths": [3]}, "kernel has the eigenvalue -1"),
-        ({"observations": None, "kernel": np.eye(3)}, "lengths is None"),
-        ({"lengths": [4, 3]}, "lengths is .*, wanted None"),
-    ],
-)
-def test_bad_input_is_one_sentence(changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        read(**changes)
-
-
 # -- the feasible set --------------------------------------------------------------------------------------------------
 
 
@@ -94,7 +44,7 @@ def spread(rng: np.random.Generator, n: int) -> list[list[int]]:
     return [[int(rng.integers(0, row)), row] for row in range(1, n) if rng.random() < 0.8]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(20))
 def test_a_balance_just_above_the_smallest_has_points_inside_and_one_below_is_refused(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n = int(rng.integers(3, 30))
@@ -186,7 +136,7 @@ def semidefinite(matrix: list[list[Fraction]]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_the_point_behind_an_upper_bound_is_feasible_in_rational_arithmetic(seed: int) -> None:
     rng = np.random.default_rng(seed)
     problem = instance(seed, 2 + seed % 2, tree=seed % 3 == 0)
@@ -224,32 +174,6 @@ def test_the_point_behind_an_upper_bound_is_feasible_in_rational_arithmetic(seed
     value = 8 * (1 - 1 / k) - gained / (2 * Fraction(problem.beta))
     assert value <= Fraction(problem.primal(point).upper)
     assert max(problem.residuals(problem.repair(point)).values()) <= ROUNDING
-
-
-def test_slacks_of_rows_and_ties_are_no_larger_than_in_rational_arithmetic() -> None:
-    problem, rng = instance(1, 3), np.random.default_rng(0)
-    for _ in range(30):
-        near = problem.feasible.entrywise({"M": rng.random((8, 8)), "N": rng.random((problem.n_pairs,) * 2)})
-        _, _, of_m, _, _, of_n, _, of_ties = problem.feasible.slacks(near)
-        m, n = ([[Fraction(x) for x in row] for row in near[name].tolist()] for name in "MN")
-        x: Any
-        for found, x, share, eps in ((of_m, m, Fraction(1, 3), 0.2), (of_n, n, Fraction(1, 9), 0.6)):
-            truth = Fraction(eps) - max(abs(sum(row) / len(x) - share) for row in x)
-            assert Fraction(found) <= truth <= Fraction(found) + Fraction(1, 10**13)
-        every = enumerate(problem.pairs.tolist())
-        slack = [
-            n[k][j] - m[a][c] - m[b][d] + 1 for (k, (a, b)), (j, (c, d)) in itertools.product(every, repeat=2) if a != c
-        ]
-        assert Fraction(of_ties) <= min(slack) <= Fraction(of_ties) + Fraction(1, 10**13)
-
-
-def test_what_is_not_finite_has_no_bound() -> None:
-    problem = instance(0)
-    point = dict(problem.trivial()[0])
-    assert problem.primal({**point, "M": np.full((8, 8), np.inf)}).upper == np.inf
-    assert problem.dual({"y": np.full(8, np.nan)}) == -np.inf
-    assert problem.dual({"y": np.full(8, 1e308), "u": np.full(8, 1e308)}).lower == -np.inf
-    assert max(problem.residuals(problem.repair({**point, "M": np.full((8, 8), np.inf)})).values()) <= ROUNDING
 
 
 # -- the lower bound ---------------------------------------------------------------------------------------------------
@@ -297,7 +221,7 @@ def witness_of(rng: np.random.Generator, problem: UnsupervisedMargin, size: floa
     return {name: size * rng.normal(size=shape) for name, shape in shapes.items()}
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_the_bound_of_any_witness_is_its_formula_in_50_digits_and_below_every_feasible_value(seed: int) -> None:
     rng = np.random.default_rng(seed)
     problem = instance(seed, 2 + seed % 2, tree=seed % 3 == 0)
@@ -334,19 +258,12 @@ def optimal_witness(seed: int) -> tuple[UnsupervisedMargin, float, dict[str, Any
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_witness_that_an_optimum_was_planted_with_proves_it(seed: int) -> None:
     problem, optimum, witness = optimal_witness(seed)
     found = problem.dual(witness)
     assert found.lower <= optimum
     assert float(found) == pytest.approx(optimum, rel=HIGH.gap)
-
-
-def test_a_dual_point_that_is_not_feasible_claims_no_more_than_the_optimum() -> None:
-    problem, optimum, witness = optimal_witness(0)
-    assert problem.dual({**witness, "y": witness["y"] - 1.0}).lower <= optimum
-    for name in ("W_current", "u", "P"):  # alone, and each far too large
-        assert problem.dual({name: 1e3 * np.ones_like(problem.read_dual({})[name])}).lower <= optimum
 
 
 def test_labels_are_read_from_m_one_array_an_example() -> None:
@@ -356,8 +273,6 @@ def test_labels_are_read_from_m_one_array_an_example() -> None:
     found = problem.predict({"M": m, "N": n})
     assert [len(each) for each in found] == [4, 4]
     assert relations(problem, np.concatenate(found))[0].tolist() == m.tolist()
-    with pytest.raises(ValueError, match="wanted None: M says the labels"):
-        problem.predict({"M": m, "N": n}, [[0]])
 
 
 def test_where_no_point_is_proved_feasible_no_point_has_an_upper_bound() -> None:

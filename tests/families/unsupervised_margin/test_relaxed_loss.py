@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from convexstruct.core.certificates import certify
 from convexstruct.families.unsupervised_margin import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.relaxed_loss import RelaxedLoss
-from convexstruct.rounding import UNIT
 
 TREE = [[2, 3], [0, 1], [0, 2]]  # children before their parents
 
@@ -50,7 +48,7 @@ def mixture(of: RelaxedLoss, rng: np.random.Generator) -> tuple[Any, Any]:
     return np.eye(kappa)[labels].mean(axis=0), np.eye(kappa**2)[both].mean(axis=0)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_any_point_is_above_and_any_witness_below_what_mixtures_of_labellings_attain(seed: int) -> None:
     of, rng = instance(seed)
     shapes = {name: array.shape for name, array in of.trivial()[0].items()}
@@ -64,7 +62,7 @@ def test_any_point_is_above_and_any_witness_below_what_mixtures_of_labellings_at
         assert found.allowance <= 1e-12 * of.problem.n_rows / of.problem.beta
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_what_a_witness_is_read_as_agrees_at_both_rows_of_every_pair(seed: int) -> None:
     of, rng = instance(seed)
     kappa, pairs = of.problem.n_labels, of.problem.pairs
@@ -74,34 +72,3 @@ def test_what_a_witness_is_read_as_agrees_at_both_rows_of_every_pair(seed: int) 
     np.testing.assert_allclose(mu.sum(axis=1), 1.0, rtol=1e-12)
     np.testing.assert_allclose(tables.sum(axis=2), mu[pairs[:, 0]], rtol=1e-12)
     np.testing.assert_allclose(tables.sum(axis=1), mu[pairs[:, 1]], rtol=1e-12)
-
-
-def test_a_witness_is_right_to_its_allowance_where_every_marginal_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Marginals moved by their whole error, which no rounding hides."""
-    (of, rng), off = instance(0), 1e-6
-    mu, nu = mixture(of, rng)
-    witness = {"mu": mu, "nu": nu}
-    truth = of.dual(witness)
-    for _ in range(10):
-        moved = [x * (1.0 + off * rng.choice([-1.0, 1.0], size=x.shape)) for x in (mu, nu)]
-        monkeypatch.setattr(RelaxedLoss, "distribution", lambda *_, moved=moved: (*moved, 1.001 * off / UNIT))
-        found = of.dual(witness)
-        assert 1e-3 * found.allowance <= abs(found - truth) <= found.allowance
-
-
-def test_what_is_not_finite_has_no_bound() -> None:
-    of, _ = instance(0)
-    point = of.trivial()[0]
-    assert of.primal({**point, "mu": np.full_like(point["mu"], np.nan)}).upper == np.inf
-    assert of.dual({"mu": np.full_like(point["mu"], np.inf), "nu": point["nu"]}).lower == -np.inf
-
-
-@pytest.mark.parametrize("name", ["mu", "nu", "b"])
-@pytest.mark.parametrize("size", [1e157, 1e308, -1e308])
-def test_a_point_whose_sums_overflow_is_no_error_and_bounds_nothing_wrongly(name: str, size: float) -> None:
-    of, rng = instance(1)
-    point = {each: array + size * (each == name) for each, array in of.trivial()[0].items()}
-    certificate = certify(of, point, {each: point[each] for each in ("mu", "nu")})
-    attained = float(value(of, *mixture(of, rng)))
-    assert attained <= certificate.primal
-    assert certificate.lower_bound <= certify(of, of.trivial()[0]).primal

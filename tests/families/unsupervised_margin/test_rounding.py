@@ -17,14 +17,6 @@ def reads(kernel: np.ndarray, n_labels: int = 3, **options: float) -> Unsupervis
     return UnsupervisedMargin.read(None, n_labels, kernel=kernel, lengths=[len(kernel)], **balances)  # type: ignore[arg-type]  # numbers by name
 
 
-def test_a_balance_that_leaves_no_double_inside_is_refused_in_a_sentence() -> None:
-    table = np.eye(3)
-    with pytest.raises(ValueError, match=r"label_balance is 1e-300, too tight for 3 rows and 3 labels"):
-        UnsupervisedMargin.multiclass(table, 3, 1.0, 1e-300)
-    problem = UnsupervisedMargin.multiclass(table, 3, 1.0, 1e-12)
-    assert np.isfinite(problem.primal(problem.trivial()[0]))
-
-
 def test_the_reason_for_large_allowances_names_the_row_or_the_balance() -> None:
     kernel = np.eye(5)
     assert reads(kernel).rounding_reason({}, None) == ""

@@ -7,13 +7,11 @@ import itertools
 import numpy as np
 import pytest
 
-from convexstruct.core.certificates import certify
 from convexstruct.core.solution import Status
-from convexstruct.datasets.generated.hadamard import hadamard
 from convexstruct.models.regularized_risk.planes import bmrm, bmrm_dual, combinations, mixture
 from convexstruct.models.regularized_risk.risk import primal
 from convexstruct.tolerances import HIGH, ROUNDING
-from tests.models.regularized_risk.risks import INSTANCES, hadamard_14
+from tests.models.regularized_risk.risks import INSTANCES
 from tests.reference import SOLVERS, optimum
 
 
@@ -45,11 +43,6 @@ def test_the_highest_plane_is_the_risk(name: str) -> None:
         assert (alpha @ problem.values(w, b)).max() == pytest.approx(risk, rel=ROUNDING)
 
 
-def test_no_plane_is_no_subproblem() -> None:
-    with pytest.raises(ValueError, match="planes is empty"):
-        bmrm(INSTANCES["binary"](), [])
-
-
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("name", ["binary", "binary, bias, weighted", "multiclass, cost", "multilabel", "ordinal"])
 def test_the_subproblem_and_its_dual_meet_below_the_optimum_and_the_bound_is_certified(name: str, solver: str) -> None:
@@ -69,36 +62,3 @@ def test_the_subproblem_and_its_dual_meet_below_the_optimum_and_the_bound_is_cer
         assert problem.dual(witness) >= said - HIGH.gap
         assert problem.dual(mixture(planes, master.dual_values["3"])) >= said - HIGH.gap
         planes.append(problem.subgradient(solution.point["w"]))
-
-
-def test_bmrm_by_hand_closes_on_the_optimum() -> None:
-    problem = INSTANCES["binary, bias, weighted"]()
-    expected = optimum(primal(problem)).value
-    planes = [problem.subgradient(np.zeros(problem.shape))]
-    for _ in range(60):
-        master = bmrm_dual(problem, planes)
-        solution = master.solve()
-        certificate = certify(problem, solution.point, mixture(planes, master.variables["beta"].value))
-        if certificate.gap <= HIGH.gap:
-            break
-        planes.append(problem.subgradient(solution.point["w"]))
-    assert certificate.profile == "HIGH"
-    assert certificate.primal == pytest.approx(expected, rel=HIGH.gap)
-
-
-def test_on_hadamard_every_value_of_bmrm_is_the_one_of_theorem_6() -> None:
-    """J(w_t) = 1/(2 lam t), J_t(w_t) = -1/(2 lam t) for t < d, whichever column is taken; done at t = d."""
-    d, lam = 8, 0.25
-    problem = hadamard_14(d, lam).problem
-    columns = hadamard(d)
-    planes = [problem.subgradient(np.zeros(d))]
-    for t in range(1, d + 1):
-        said = optimum(bmrm(problem, planes))
-        w = -sum(plane.a for plane in planes) / (lam * t)
-        assert said.value == pytest.approx(-1 / (2 * lam * t), abs=HIGH.gap)
-        assert problem.value(w) == pytest.approx(1 / (2 * lam * t) if t < d else -1 / (2 * lam * d), rel=ROUNDING)
-        if t < d:
-            planes.append(problem.subgradient(w))
-            seen = {tuple(np.round(plane.a, 6)) for plane in planes}
-            assert len(seen) == t + 1
-            assert seen <= {tuple(np.round(column, 6)) for column in columns}

@@ -10,14 +10,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from convexstruct.core.certificates import certify
 from convexstruct.core.solution import Status
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.models import FORMULATIONS, Formulation, equation
 from convexstruct.models.regularized_risk import risk as regularized_risk
 from convexstruct.models.regularized_risk.support_vectors import svm_dual
 from convexstruct.tolerances import HIGH, LOW, ROUNDING
-from tests.models.regularized_risk.risks import INSTANCES, KNOWN, SIGNS, binary, features
+from tests.models.regularized_risk.risks import INSTANCES, SIGNS, binary, features
 from tests.reference import SOLVERS, agrees, certified_optimum, close, optimum
 
 OWN = {name.split(".")[1]: entry for name, entry in FORMULATIONS.items() if name.startswith("regularized_risk.")}
@@ -36,24 +35,19 @@ def instance(name: str) -> tuple[RegularizedRisk, float]:
 @pytest.mark.parametrize("name", INSTANCES)
 def test_every_formulation_has_the_same_optimum_and_certifies_itself(name: str, formulation: str, solver: str) -> None:
     problem, expected = instance(name)
-    agrees(OWN[formulation].builder(problem), expected, solver)
+    built = OWN[formulation].builder(problem)
+    agrees(built, expected, solver)
+    assert all(part.latex for part in built.parts.values())
 
 
-@pytest.mark.parametrize("formulation", [name for name in SAME if not name.startswith("piecewise")])
-@pytest.mark.parametrize("name", KNOWN)
-def test_an_optimum_known_by_hand_is_found(formulation: str, name: str) -> None:
-    problem, expected = KNOWN[name]()
-    assert close(optimum(OWN[formulation].builder(problem)).value, expected)
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("formulation", ["svm", "svm_dual"])
 @pytest.mark.parametrize("name", INSTANCES)
-def test_with_c_for_lam_the_optimum_is_p_over_lam(name: str, formulation: str, solver: str) -> None:
+def test_with_c_for_lam_the_optimum_is_p_over_lam(name: str, formulation: str) -> None:
     problem, expected = instance(name)
     built = OWN[formulation].builder(problem)
-    assert close(optimum(built, solver).value, expected / problem.lam)
-    assert built.solve(solver).status is Status.OPTIMAL
+    assert close(optimum(built).value, expected / problem.lam)
+    assert built.solve().status is Status.OPTIMAL
+    assert "None" not in built.latex
     total = problem.X.shape[0] if problem.loss.kind != "pieces" else problem.loss.n_groups
     total = total if problem.weights is None else problem.weights.sum()
     assert built.parameters["C"].value == pytest.approx(1 / (problem.lam * total), rel=ROUNDING)
@@ -91,15 +85,6 @@ def test_the_multipliers_are_the_adjoints_variables() -> None:
     w, b = built.variables["w"].value, -np.asarray(built.dual_values["bias"])
     assert close(problem.value(w, b), expected)
     np.testing.assert_allclose(w, problem.primal_of(built.variables["alpha"].value), atol=HIGH.feasibility)
-
-
-def test_11_reads_the_primal_optimum_off_the_adjoints() -> None:
-    for name in ("binary", "multiclass, cost", "ordinal, fixed"):
-        problem, expected = instance(name)
-        built = regularized_risk.adjoint(problem)
-        optimum(built)
-        w = problem.primal_of(built.variables["alpha"].value)
-        assert close(certify(problem, w).primal, expected)
 
 
 @settings(max_examples=25, deadline=None)
@@ -184,18 +169,6 @@ def test_a_changed_loss_is_another_problem_and_says_so() -> None:
 # -- how they show themselves ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("formulation", OWN)
-def test_every_equation_has_its_latex_and_its_braces_match(formulation: str) -> None:
-    for make in INSTANCES.values():
-        built = OWN[formulation].builder(make())
-        for part in built.parts.values():
-            assert part.latex
-            assert part.latex.count("{") == part.latex.count("}")
-        latex = built.latex
-        assert latex.count("{") == latex.count("}")
-        assert "None" not in latex
-
-
 def test_the_latex_says_what_the_loss_is() -> None:
     shown = regularized_risk.primal(INSTANCES["binary, bias, weighted"]()).latex
     assert r"1 - y_i (\langle w, x_i \rangle + b) \le \xi_i" in shown
@@ -203,10 +176,3 @@ def test_the_latex_says_what_the_loss_is() -> None:
     assert r"\frac{1}{n} \sum_{i} \xi_{i}" in regularized_risk.primal(binary()).latex
     assert r"0 \le \alpha_{i} \le \frac{1}{n}" in regularized_risk.adjoint(binary()).latex
     assert r"\sum_i y_i \alpha_i = 0" in regularized_risk.adjoint(binary(bias=True)).latex
-
-
-def test_the_sizes_are_those_of_pieces_and_groups() -> None:
-    problem = INSTANCES["multiclass, cost"]()
-    assert regularized_risk.primal(problem).sizes.variables == 9 + 6
-    assert regularized_risk.primal(problem).sizes.rows == 12 + 6
-    assert regularized_risk.adjoint(problem).sizes.variables == 12 + 9

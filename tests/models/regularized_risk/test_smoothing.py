@@ -78,26 +78,8 @@ def test_any_rho_gives_an_upper_bound_and_any_alpha_a_lower_one() -> None:
             assert instance.dual({"alpha": rng.normal(size=problem.n_pieces)}) <= best + HIGH.gap
 
 
-@pytest.mark.parametrize("mu", [0.0, -1.0, np.nan, np.inf, True])
-def test_mu_must_be_positive(mu: float) -> None:
-    with pytest.raises(ValueError, match=r"mu is .*, wanted a positive number"):
-        smoothed(binary(), mu)
-
-
-def test_a_centre_or_a_point_of_the_wrong_shape_is_named() -> None:
-    problem = binary()
-    with pytest.raises(ValueError, match="centre has shape"):
-        smoothed_dual(problem, 1.0, np.zeros(5))
-    instance = SmoothedProblem(problem, 1.0, np.zeros(6))
-    with pytest.raises(ValueError, match="w, rho"):
-        instance.as_point(np.zeros(3))
-    with pytest.raises(ValueError, match="rho has shape"):
-        instance.as_point({"w": np.zeros(3), "rho": np.zeros(2)})
-    assert instance.dual({"alpha": np.full(6, np.nan)}) == -np.inf
-
-
 @pytest.mark.parametrize("size", [1.0, 1e6, 1e12])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(3))
 def test_both_values_carry_the_rounding_of_their_sums(size: float, seed: int) -> None:
     """Against fractions: four examples, so that a share of 1/4 and with it Q2 are exact in floats."""
     rng = np.random.default_rng(seed)

@@ -51,18 +51,3 @@ def test_a_cut_of_given_labels_is_the_first_one() -> None:
     run = delta_cuts(problem, first=[0, 1, 0, 1])
     np.testing.assert_array_equal(run.cuts[0][0].argmax(axis=1), [0, 1, 0, 1])
     assert run.step().master < optimum(reduced(problem)).value + ROUNDING
-    with pytest.raises(ValueError, match="first"):
-        delta_cuts(problem, first="zero")
-
-
-def test_the_scheme_is_a_reference_of_its_own() -> None:
-    problem = INSTANCES["a small beta"]()
-    assert optimum(delta_cuts(problem)).value == pytest.approx(optimum(reduced(problem)).value, rel=HIGH.gap)
-
-
-def test_the_master_shows_itself() -> None:
-    run = delta_cuts(INSTANCES["chains"]())
-    run.step()
-    assert run.master is not None
-    assert r"\tag{12}" in run.master.latex
-    assert "1 rounds" in repr(run)

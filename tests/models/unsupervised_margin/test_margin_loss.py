@@ -72,11 +72,3 @@ def test_where_c_and_d_are_uniform_the_maximum_is_known(name: str) -> None:
     left = np.trace(problem.gram) + problem.n_pairs - problem.gram.sum() / k - problem.n_pairs**2 / k**2
     expected = problem.n_rows * (1 - 1 / k) - left / (2 * problem.beta)
     assert relaxed_loss(problem).reference().value == pytest.approx(expected, rel=HIGH.gap, abs=HIGH.gap)
-
-
-@pytest.mark.parametrize(
-    ("labels", "why"), [([0, 1], "shape"), ([0, 1, 2, 0, 0], "0 to 1"), ([0, 1, 0.5, 0, 0], "whole")]
-)
-def test_labels_that_do_not_fit_are_refused(labels: list[float], why: str) -> None:
-    with pytest.raises(ValueError, match=f"labels.*{why}"):
-        margin_loss(INSTANCES["chains"](), labels)

@@ -15,7 +15,7 @@ from convexstruct.models.unsupervised_margin import (
     two_class,
 )
 from convexstruct.tolerances import HIGH, LOW, MID
-from tests.models.unsupervised_margin.instances import INSTANCES, least, losses, points
+from tests.models.unsupervised_margin.instances import least, losses, points
 from tests.reference import SOLVERS, optimum
 
 
@@ -84,50 +84,3 @@ def test_3_at_labels_is_their_loss() -> None:
         y = 2.0 * np.array(labels) - 1
         fixed = formulation.without("diag", "M", "balance").adding("y", formulation.variables["M"] == np.outer(y, y))
         assert fixed.reference("SCS").value == pytest.approx(expected, rel=MID.gap)
-
-
-def test_without_balance_3_puts_all_in_one_class_at_no_less() -> None:
-    formulation = two_class(points())
-    assert formulation.without("balance").reference().value <= optimum(formulation).value + HIGH.gap
-
-
-def test_the_alternation_never_rises_and_stays_above_3() -> None:
-    problem = points()
-    floor = optimum(two_class(problem)).value
-    lam, before = np.full(problem.n_rows, 0.5), np.inf
-    for _ in range(4):
-        of_matrix = alternating_matrix(problem, lam)
-        first = optimum(of_matrix).value
-        of_lambda = proposition_1(problem, M=of_matrix.variables["M"].value)
-        second = optimum(of_lambda).value
-        assert before + HIGH.gap >= first >= second - HIGH.gap
-        assert second >= floor - HIGH.gap
-        before, lam = second, np.clip(of_lambda.variables["lambda"].value, 0, 1)
-
-
-@pytest.mark.parametrize("name", ["chains", "points, three labels"])
-def test_two_classes_without_pairs_are_wanted(name: str) -> None:
-    problem = INSTANCES[name]()
-    labels = np.zeros(problem.n_rows, dtype=int)
-    for build in (two_class, lambda p: primal(p, labels), lambda p: dual(p, labels)):
-        with pytest.raises(ValueError, match="wanted 2 labels and no pairs: use 'keep_or_flip'"):
-            build(problem)
-
-
-def test_arguments_that_do_not_fit_are_refused() -> None:
-    problem = points()
-    with pytest.raises(ValueError, match="neither of labels and M"):
-        proposition_1(problem)
-    with pytest.raises(ValueError, match="both of labels and M"):
-        proposition_1(problem, [0, 0, 1, 1], np.eye(4))
-    with pytest.raises(ValueError, match=r"M .*shape"):
-        proposition_1(problem, M=np.eye(3))
-    for wrong, said in (
-        (2 * np.eye(4), "M reaches from 0 to 2, wanted entries from -1 to 1"),
-        (np.triu(np.ones((4, 4))), "M is not symmetric"),
-        (-np.eye(4), "K o M has the eigenvalue -.*, wanted a positive semidefinite matrix"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            proposition_1(problem, M=wrong)
-    with pytest.raises(ValueError, match="reach from 0 to 2, wanted numbers from 0 to 1"):
-        alternating_matrix(problem, [0.0, 1.0, 2.0, 0.5])

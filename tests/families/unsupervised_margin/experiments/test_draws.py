@@ -6,25 +6,13 @@ import numpy as np
 import pytest
 
 from convexstruct.datasets.real.protein import AMINO_ACIDS
-from convexstruct.families.unsupervised_margin.experiments.draws import SETTINGS, proteins, whole_chains
+from convexstruct.families.unsupervised_margin.experiments.draws import SETTINGS, proteins
 from tests.families.quick_runs import READER, long_proteins
 
 
 @pytest.fixture
 def _made_up_proteins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(READER, long_proteins)
-
-
-@pytest.mark.parametrize("name", [name for name in SETTINGS if name.startswith("SYNTH")])
-def test_a_synthetic_draw_has_80_positions_that_show_what_is_drawn(name: str) -> None:
-    setting = SETTINGS[name]
-    draw = setting.draw(5)
-    problem = setting.problem(draw)
-    assert (problem.n_rows, problem.n_pairs, problem.n_labels, problem.beta) == (80, 70, 2, 0.01)
-    assert draw.shown is not None
-    np.testing.assert_array_equal(np.concatenate(draw.rows).argmax(axis=1), draw.shown)
-    np.testing.assert_array_equal(draw.observed.symbols[draw.observed.chains.flat, 0], draw.shown)
-    np.testing.assert_array_equal(setting.draw(5).truth, draw.truth)
 
 
 @pytest.mark.usefixtures("_made_up_proteins")
@@ -45,12 +33,3 @@ def test_protein_segments_are_pieces_of_chains_with_their_neighbours(name: str, 
             if len(chain) >= 10
             for at in np.flatnonzero((np.lib.stride_tricks.sliding_window_view(labels, 10) == structures).all(axis=1))
         )
-
-
-@pytest.mark.usefixtures("_made_up_proteins")
-def test_whole_chains_are_different_ones_seen_through_windows_of_seven() -> None:
-    draw = whole_chains(5, seed=3)
-    assert len(draw.rows) == 5
-    assert len(draw.truth) == sum(map(len, draw.rows))
-    assert draw.observed.symbols.shape == (len(draw.truth), 7)
-    assert len({row.tobytes() for row in draw.rows}) == 5

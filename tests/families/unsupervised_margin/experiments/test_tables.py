@@ -9,22 +9,18 @@ import pytest
 
 from convexstruct.datasets.real.sources import VARIABLE
 from convexstruct.families.unsupervised_margin.experiments import collapse_sdp, table2, table3
-from convexstruct.families.unsupervised_margin.experiments.draws import SETTINGS, one_symbol
 from convexstruct.families.unsupervised_margin.experiments.errors import (
     EM_BEST,
     EM_MEAN,
     ONE,
-    ORACLE,
     PLAIN,
     SDP,
     SHOWN,
     Measured,
-    facts_of,
-    of_draw,
     rows_of,
 )
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
-from tests.families.quick_runs import READER, long_proteins, quick, run
+from tests.families.quick_runs import quick, run
 
 
 def test_rows_hold_means_and_paired_standard_errors() -> None:
@@ -39,24 +35,6 @@ def test_rows_hold_means_and_paired_standard_errors() -> None:
     assert table[f"less {SHOWN}", 4] == [None, 6.0, None]
     assert table["published", 6] == [None, 15.0, None]
     assert table["published +-", 7] == [None, 1.5, None]
-
-
-def test_facts_are_counted_over_the_draws() -> None:
-    facts = [{"rounds x": 2.0, "y": True, "largest gap": 1e-4}, {"rounds x": 1.0, "y": False, "largest gap": 2e-4}]
-    found = facts_of([Measured({}, each) for each in facts])
-    assert found == ["rounds x: 3", "y in 1 of 2 draws", "largest gap: 2.0e-04"]
-
-
-def test_errors_of_one_draw_are_those_of_its_labels() -> None:
-    setting = SETTINGS["SYNTH1"]
-    draw = setting.draw(0)
-    found = of_draw(draw, setting.problem(draw), 1, (EM_BEST, EM_MEAN, SHOWN, ORACLE, ONE))
-    assert draw.shown is not None
-    wrong = float((draw.shown != draw.truth).mean())
-    assert found.error[SHOWN] == pytest.approx(100 * min(wrong, 1 - wrong))
-    share = np.bincount(draw.truth).max() / len(draw.truth)
-    assert found.error[ONE] == pytest.approx(100 * (1 - share))
-    assert all(0 <= value <= 50 for value in found.error.values())
 
 
 @pytest.mark.slow
@@ -92,18 +70,6 @@ def test_table_3_has_every_reading_beside_what_is_printed_and_names_the_nearest(
     off = [float(row["off print"] or 0) for row in readings]
     nearest = next(note for note in result.notes if "nearest to print" in note)
     assert f"names {readings[int(np.argmin(off))]['names']}: {min(off):.1f} points off" in nearest
-
-
-def test_prot2_is_read_with_the_sdp_and_a_window_may_be_one_symbol(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(READER, long_proteins)
-    places, symbol = (table3.measured_sample("PROT2", data, 0) for data in (table3.PLACES, table3.SYMBOL))
-    for sample in (places, symbol):
-        assert sample.residues == 100
-        assert set(sample.errors) == set(table3.NAMES)
-        assert set(sample.errors["shared"]) == set(table3.METHODS)
-    assert places.errors["different"][ONE] == symbol.errors["different"][ONE]
-    draw = one_symbol(SETTINGS["PROT2"].draw(0))
-    np.testing.assert_array_equal(draw.problem(1.0, 0.3, 1.0).gram.diagonal(), 1.0)  # 1 where windows are the same
 
 
 @pytest.mark.slow

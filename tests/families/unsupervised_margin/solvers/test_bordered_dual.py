@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 import pytest
 
 import convexstruct as cs
-from convexstruct.arrays import Matrix
 from convexstruct.core.solution import Solution, Status
 from convexstruct.families.unsupervised_margin import PermutationInvariantMargin, UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.planted import by_kernel
 from convexstruct.families.unsupervised_margin.solvers.bordered_dual import SIGNS, Bordered, BorderedDual
 from convexstruct.families.unsupervised_margin.solvers.central_path import Orthant, Semidefinite
 from convexstruct.models.unsupervised_margin import two_class
-from convexstruct.tolerances import HIGH, LOW, MID, ROUNDING
-from tests.models.unsupervised_margin.instances import least, points
+from convexstruct.tolerances import LOW, MID, ROUNDING
 
 
 def posed(x: Any, balance: float = 0.1, beta: float = 1.0) -> PermutationInvariantMargin:
@@ -62,7 +58,7 @@ def drawn(seed: int) -> PermutationInvariantMargin:
     return posed(x, balance, beta)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(12))
 def test_it_and_clarabel_have_brackets_with_a_common_value(seed: int) -> None:
     problem = drawn(seed)
     own, other = solved(problem), two_class(problem).solve("CLARABEL", MID)
@@ -78,52 +74,7 @@ def test_many_active_rows_are_no_harder_than_few(balance: float, wanted: int) ->
     assert active(problem, found) >= wanted
 
 
-def test_without_active_rows_it_is_the_problem_in_a_d_by_d_matrix() -> None:
-    """min over semidefinite G of beta/2 tr G + sum_i (1 - sqrt(x_i'G x_i))_+, beta half the problem's (ours)."""
-    x = np.random.default_rng(3).normal(size=(12, 3))
-    problem = posed(x, 0.1, 4.0)
-    found = solved(problem)
-    assert active(problem, found) == 0
-    G = cp.Variable((3, 3), PSD=True)
-    margins = cp.sqrt(cp.sum(cp.multiply(x @ G, x), axis=1))
-    stated = (
-        two_class(problem).without("3", "diag", "M", "balance").minimizing(cp.trace(G) + cp.sum(cp.pos(1 - margins)))
-    )
-    assert stated.reference().value == pytest.approx(found.primal, rel=10.0 * HIGH.gap)
-
-
-def face_maximum(q: Matrix) -> float:
-    """max of e'x - x'Qx / 2 over the unit box, from all faces."""
-    best = 0.0
-    for face in itertools.product((0.0, 1.0, None), repeat=len(q)):
-        free = np.array([each is None for each in face])
-        x = np.array([each or 0.0 for each in face])
-        if free.any():
-            x[free] = np.linalg.lstsq(q[np.ix_(free, free)], (1.0 - q @ x)[free], rcond=None)[0]
-        if (x >= 0.0).all() and (x <= 1.0).all():
-            best = max(best, float(x.sum() - x @ q @ x / 2.0))
-    return best
-
-
-@pytest.mark.parametrize("balance", [0.6, 0.2, 0.01])
-@pytest.mark.parametrize("seed", range(3))
-def test_two_rows_have_the_optimum_of_the_best_of_all_m(seed: int, balance: float) -> None:
-    """M = (1, m; m, 1) with |1 + m| <= 4 eps1."""
-    problem = posed(np.random.default_rng(seed).normal(size=(2, 2)), balance)
-    found, most = solved(problem), min(1.0, 4.0 * balance - 1.0)
-    every = [
-        face_maximum(problem.problem.gram * np.array([[1.0, m], [m, 1.0]]) / 0.5) for m in np.linspace(-1.0, most, 801)
-    ]
-    assert found.lower_bound <= min(every)
-    assert found.primal >= min(every) - MID.gap
-
-
-def test_it_lies_below_the_loss_of_every_balanced_labelling() -> None:
-    found = solved(PermutationInvariantMargin(points()))
-    assert 0.0 < found.lower_bound <= least("points")
-
-
-@pytest.mark.parametrize("size", [1e150, 1e8, 1e2, 1e-2, 1e-8, 1e-150, 0.0])
+@pytest.mark.parametrize("size", [1e150, 1e2, 1e-8, 1e-150, 0.0])
 def test_features_of_any_size_are_solved(size: float) -> None:
     x = np.random.default_rng(1).normal(size=(10, 3))
     solved(posed(size * x))
@@ -135,11 +86,6 @@ def test_rows_of_sizes_over_eight_decades_are_solved(kernel: bool) -> None:
     x = rng.normal(size=(12, 2)) * 10.0 ** rng.integers(-4, 5, size=12)[:, None]
     x[5] = 0.0
     solved(PermutationInvariantMargin(by_kernel(x @ x.T, [1] * 12, 2, (0.1, 1.0), 1.0)) if kernel else posed(x))
-
-
-@pytest.mark.slow
-def test_three_hundred_points_are_solved() -> None:
-    solved(posed(np.random.default_rng(0).normal(size=(300, 3)), 0.1, 2.0))
 
 
 @pytest.mark.parametrize("d", [1, 4])
@@ -177,21 +123,7 @@ def test_its_first_point_and_multipliers_are_strictly_feasible_and_stationary(
     np.testing.assert_array_equal(dual.G.toarray(), np.kron(SIGNS, np.eye(n)))
 
 
-def test_other_problems_are_refused_in_a_sentence() -> None:
-    three = UnsupervisedMargin.multiclass(np.eye(4), 3, 1.0, 0.2)
-    chain = UnsupervisedMargin.read([np.eye(4)], 2, beta=1.0, label_balance=0.2)
-    for data in (three, chain):
-        with pytest.raises(ValueError, match=r"problem has \d labels and \d pairs, wanted 2 labels and no pairs"):
-            cs.solve(PermutationInvariantMargin(data))
-    fixed = PermutationInvariantMargin(UnsupervisedMargin.multiclass(np.eye(4), 2, 1.0, 0.2), np.ones(4))
-    with pytest.raises(ValueError, match="problem has x fixed, wanted x free"):
-        cs.solve(fixed)
-    with pytest.raises(ValueError, match="problem has x fixed, wanted it free: use 'alternating_matrix'"):
-        two_class(fixed)
-
-
-@pytest.mark.parametrize("balance", [1e-8, 1e-9])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("seed", "balance"), [(0, 1e-8), (1, 1e-9)])
 def test_u_that_passes_through_large_values_leaves_no_rounding_in_the_bound(seed: int, balance: float) -> None:
     """Of the first u is 5e10 on the way and 0.2 at the end; S as a sum of steps is wrong by 1e-5 then."""
     solved(gaussian(20, balance, seed=seed))

