@@ -6,7 +6,6 @@ import importlib
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from rich.console import Console
 
 from benchmarks import (
     generative_margin,
-    liblinear,
     log_linear_entropy,
     projection,
     regularized_risk,
@@ -26,9 +24,7 @@ from benchmarks import (
 from benchmarks.log_linear_entropy import EntropyWorkload
 from benchmarks.measure import GAPS, LEFT_OUT, Run, Session, understand
 from benchmarks.structured_svm_cuts import CUT, HIGHS, MAXFLOW, CutWorkload
-from convexstruct.families.log_linear.experiments.chunking import MARGIN_C
-from convexstruct.tolerances import HIGH, ROUNDING
-from tests.families.quick_runs import sentences
+from convexstruct.tolerances import HIGH
 
 RING = generative_margin.Workload(sequences=4, length=6, states=3, noise="EASY", tol=1e-3)
 RISK = regularized_risk.Workload(n=60, d=4, tol=1e-3)
@@ -71,46 +67,6 @@ def test_every_solver_reaches_the_gap_of_a_small_workload(module: Any, solver: s
     assert run.gap <= max(workload.tol, HIGH.gap)
     if module is not log_linear_entropy:  # which has the seconds of whole solves alone
         assert 0 < run.to(workload.tol) <= run.seconds
-
-
-@pytest.mark.parametrize(
-    "workload", [RISK, replace(RISK, loss="multiclass", data="sparse", n=80, d=30, words=5, classes=7)]
-)
-def test_liblinear_is_timed_against_the_bound_that_was_certified(
-    workload: regularized_risk.Workload, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("sklearn")
-    fast = run_here(regularized_risk, workload, regularized_risk.FAST)
-    monkeypatch.setenv("CONVEXSTRUCT_OPTIMUM", repr(fast.value))
-    peer = run_here(regularized_risk, workload, regularized_risk.LIBLINEAR)
-    assert peer.value >= fast.value - ROUNDING
-    assert peer.gap == pytest.approx((peer.value - fast.value) / peer.value, abs=1e-9)
-    assert peer.reached[1e-2] <= peer.reached[1e-3]
-    if workload is RISK:
-        monkeypatch.setenv("CONVEXSTRUCT_OPTIMUM", repr(fast.value - 0.5))
-        assert not run_here(regularized_risk, workload, regularized_risk.LIBLINEAR).reached
-        own = run_here(regularized_risk, workload, regularized_risk.OWN)
-        assert own.rounds == liblinear.OWN_MOST
-        assert own.value >= fast.value - ROUNDING
-
-
-@pytest.mark.parametrize("solver", [structured_svm.FAST, structured_svm.CRFSUITE, structured_svm.CHOICE])
-def test_text_reports_f1_and_a_c_on_made_up_sentences(solver: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if solver == structured_svm.CRFSUITE:
-        pytest.importorskip("pycrfsuite")
-    monkeypatch.setattr("convexstruct.datasets.conll2000", lambda part: sentences(20, len(part)))
-    run = run_here(
-        structured_svm,
-        structured_svm.Workload(text=20, tol=0.1),
-        solver,
-        4.0 if solver == structured_svm.CHOICE else 60.0,
-    )
-    assert run.peak > 0
-    if solver == structured_svm.CHOICE:
-        assert run.value in MARGIN_C
-    else:
-        assert run.value == 1.0  # these sentences are told by their tags
-        assert run.status == ("STOPPED" if solver == structured_svm.CRFSUITE else "OPTIMAL")
 
 
 # -- verdicts on invented runs -----------------------------------------------------------------------------------------

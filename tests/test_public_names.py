@@ -29,8 +29,7 @@ def test_a_name_is_imported_when_it_is_used_with_its_own_family_alone() -> None:
     ("of", "name", "near"),
     [
         ("", "GenerativeMargn", "GenerativeMargin"), ("datasets", "conect4", "connect4"),
-        ("solvers", "ColumnGeneratio", "ColumnGeneration"), ("solvers", "slove", "nearest solve"),
-        ("models", "structured_svn", "structured_svm"),
+        ("solvers", "slove", "nearest solve"), ("models", "structured_svn", "structured_svm"),
         ("experiments", "EXPERIMENT", "EXPERIMENTS"), ("estimators", "ChainTager", "ChainTagger"),
         ("verification", "verfy", "verify"),
     ],
