@@ -164,9 +164,9 @@ def of_problems(problems: dict[str, Any]) -> Doors:
         sound = {"problem": problem, "point": first.point, "dual_point": first.dual_point}
         found[f"certify {name}"] = (cs.certify, sound)
         for key, value in first.point.items():
-            found[f"point {name} {key}"] = (_at(problem, first.point, key), {key: value})
+            found[f"point {name} {key}"] = (_with(problem.as_point, first.point, key), {key: value})
         for key, value in (first.dual_point or {}).items():
-            found[f"dual {name} {key}"] = (_dual_at(problem, first.dual_point, key), {key: value})
+            found[f"dual {name} {key}"] = (_with(problem.dual_residuals, first.dual_point, key), {key: value})
         limits = {"tol": "LOW", "max_iterations": 3, "time_limit": 5.0, "start": first, "progress": False}
         more = {"solver": None, "callback": lambda *_: None, "executor": None}
         found[f"solve {name}"] = (cs.solve, {"problem": problem, **limits, **more})
@@ -178,12 +178,9 @@ def of_problems(problems: dict[str, Any]) -> Doors:
     return found
 
 
-def _at(problem: Any, point: Any, key: str) -> Callable[..., Any]:
-    return lambda **given: problem.as_point({**point, key: given[key]})
-
-
-def _dual_at(problem: Any, dual_point: Any, key: str) -> Callable[..., Any]:
-    return lambda **given: problem.dual_residuals({**dual_point, key: given[key]})
+def _with(read: Callable[[Any], Any], whole: Any, key: str) -> Callable[..., Any]:
+    """``read`` of the mapping ``whole``, one of whose entries is the argument."""
+    return lambda **given: read({**whole, key: given[key]})
 
 
 def of_predictions(problems: dict[str, Any]) -> Doors:
@@ -207,7 +204,8 @@ def of_predictions(problems: dict[str, Any]) -> Doors:
     process, risk, svm = (problems[name] for name in ("gaussian_process", "regularized_risk", "structured_svm"))
     columns = {"node_features": [X[:2]], "edges": [[[0, 1]]]}
     for key, value in columns.items():
-        found[f"predict structured_svm {key}"] = (_with(svm, columns, key), {key: value})
+        predict = partial(svm.predict, svm.trivial()[0])
+        found[f"predict structured_svm {key}"] = (_with(predict, columns, key), {key: value})
     features = svm.features
     read = {"node_features": [X[:2], X[2:]], "labels": [[0, 1], [1, 0, 1, 0]], "n_labels": 2, "edges": "chain"}
     more = [
@@ -217,17 +215,9 @@ def of_predictions(problems: dict[str, Any]) -> Doors:
         door(features.graph, i=1),
         door(features.split_labels, labels=[0, 1, 1, 0, 1, 0]),
         door(read_pairwise, "PairwiseFeatures.read", **read),
-        door(_sharded, "sharded", problem=svm, executor=ThreadPoolExecutor(1), n_shards=2),
+        door(sharded, problem=svm, executor=ThreadPoolExecutor(1), n_shards=2),
     ]
     return {**found, **dict(more)}
-
-
-def _with(problem: Any, examples: dict[str, Any], key: str) -> Callable[..., Any]:
-    return lambda **given: problem.predict(problem.trivial()[0], {**examples, key: given[key]})
-
-
-def _sharded(problem: Any, executor: Any, n_shards: Any) -> Any:
-    return sharded(problem, executor, n_shards)
 
 
 def of_cuts(problems: dict[str, Any]) -> Doors:

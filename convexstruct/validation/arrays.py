@@ -113,7 +113,6 @@ def real(
     finite: bool = True,
     positive: bool = False,
     least: float | None = None,
-    booleans: bool = False,
     keep: bool = True,
     why: str = "",
 ) -> Tensor:
@@ -125,13 +124,12 @@ def real(
     what : what the numbers are, for the sentences.
     finite : whether NaN and infinity are refused.
     positive, least : bounds on every entry.
-    booleans : whether True and False may stand for 1 and 0.
     keep : whether the result is a read-only copy; else it may be ``value`` itself.
     why : ends the sentence about a shape: "one weight an example".
     """
     wanted = f"{said(*shapes)} {what}" if shapes else f"an array of real {what}"
     read = raw(name, value, wanted)
-    if read.dtype.kind not in ("biuf" if booleans else "iuf"):
+    if read.dtype.kind not in "iuf":
         raise sentence(f"{name} holds {_KINDS.get(read.dtype.kind, str(read.dtype))}, wanted real {what}")
     _fits(name, read, shapes, why)
     try:
