@@ -2,8 +2,8 @@ r"""The points of script-D that a decomposition method keeps, with the labelling
 
 An inner approximation is a convex hull of points (mu_j, omega_j) of script-D (9), or a product of hulls, one for each
 group of examples. Each point is a mixture of sources: labellings, taken on a subset of the examples with the truth on
-the rest, or Gibbs distributions. So every weighted sum of points is a dual witness, from which
-`GenerativeMargin.aggregate` recomputes (mu, omega) from the data alone.
+the rest. So every weighted sum of points is a dual witness, from which `GenerativeMargin.aggregate` recomputes
+(mu, omega) from the data alone.
 
 `LowerBound` turns members of script-D into valid lower bounds on (P): ours, in place of the paper's projection of mu
 onto mu <= c, which may leave script-D and then gives no bound.
@@ -55,9 +55,9 @@ def subsets_of(n_examples: int, n_subsets: int) -> Matrix | None:
 
 
 class Sources:
-    """The labellings and Gibbs distributions that mixtures refer to by number, and the subsets of the examples.
+    """The labellings that mixtures refer to by number, and the subsets of the examples.
 
-    ``subsets`` (n, K) holds rows between 0 and 1: the share a source has in each example. Row 0 is all ones. Labels are
+    ``subsets`` (n, K) holds rows of 0 and 1: whether a labelling stands for each example. Row 0 is all ones. Labels are
     kept in the smallest integer type that holds them: one byte a variable, up to 128 states.
     """
 
@@ -67,56 +67,29 @@ class Sources:
         self.dtype = label_type(int(problem.examples.cards.max()))
         self.n_hidden = len(problem.examples.truth)
         self.labels: dict[int, NDArray[np.integer]] = {}
-        self.gibbs: dict[int, tuple[Vector, float]] = {}
         self._count = 0
 
-    def __len__(self) -> int:
-        return len(self.labels) + len(self.gibbs)
-
-    def add_labels(self, labels: NDArray[np.integer]) -> int:
+    def add(self, labels: NDArray[np.integer]) -> int:
         self._count += 1
         self.labels[self._count] = labels.astype(self.dtype)
         return self._count
 
-    def add_gibbs(self, theta: Vector, loss_weight: float) -> int:
-        self._count += 1
-        self.gibbs[self._count] = (theta, loss_weight)
-        return self._count
-
-    def add_subset(self, share: Vector) -> int:
-        self.subsets = np.concatenate((self.subsets, share[None]))
-        return len(self.subsets) - 1
-
     def keep_only(self, mixtures: Iterable[Mixture]) -> None:
-        """Drop the sources that none of the mixtures uses."""
+        """Drop the labellings that none of the mixtures uses."""
         used = {source for mixture in mixtures for source, _ in mixture}
         self.labels = {source: kept for source, kept in self.labels.items() if source in used}
-        self.gibbs = {source: kept for source, kept in self.gibbs.items() if source in used}
 
     def dual_point(self, mixture: Mixture) -> Callable[[], Point]:
         """A function that returns a mixture as a dual point of `GenerativeMargin`, unaffected by later changes."""
-        labels = {source: self.labels[source] for source, _ in mixture if source in self.labels}
-        gibbs = {source: self.gibbs[source] for source, _ in mixture if source in self.gibbs}
-        frozen, subsets, dtype, n_hidden = dict(mixture), self.subsets, self.dtype, self.n_hidden
-
-        def shares(sources: Iterable[int]) -> Matrix:
-            row = {source: at for at, source in enumerate(sources)}
-            table = np.zeros((len(row), len(subsets)))
-            for (source, subset), weight in frozen.items():
-                if source in row:
-                    table[row[source], subset] += weight
-            return np.asarray(table @ subsets)
+        labels = {source: self.labels[source] for source, _ in mixture}
+        frozen, subsets, nothing = dict(mixture), self.subsets, np.zeros((0, self.n_hidden), dtype=self.dtype)
 
         def write() -> Point:
-            point: dict[str, NDArray[np.generic]] = {
-                "labels": np.stack(list(labels.values())) if labels else np.zeros((0, n_hidden), dtype=dtype),
-                "label_shares": shares(labels),
-            }
-            if gibbs:
-                point["gibbs"] = np.stack([theta for theta, _ in gibbs.values()])
-                point["gibbs_loss"] = np.array([loss_weight for _, loss_weight in gibbs.values()])
-                point["gibbs_shares"] = shares(gibbs)
-            return point
+            row = {source: at for at, source in enumerate(labels)}
+            shares = np.zeros((len(row), len(subsets)))
+            for (source, subset), weight in frozen.items():
+                shares[row[source], subset] += weight
+            return {"labels": np.stack(list(labels.values())) if labels else nothing, "label_shares": shares @ subsets}
 
         return write
 

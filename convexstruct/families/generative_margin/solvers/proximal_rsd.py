@@ -40,7 +40,7 @@ from convexstruct.families.generative_margin.solvers.inner_approximation import 
     subsets_of,
 )
 from convexstruct.families.generative_margin.solvers.proximal_dual import ProximalDual
-from convexstruct.families.generative_margin.solvers.warm_start import adopt, starting_theta
+from convexstruct.families.generative_margin.solvers.warm_start import starting_theta
 
 #: A master problem is solved within this fraction of the gap of (D_n) or of what rule (ii) allows, whichever is less.
 MASTER_SHARE = 1e-2
@@ -115,8 +115,7 @@ class ProximalRSD:
 
     def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
         """One iterate at the first theta and one after each round; the run ends where `PATIENCE` rounds brought the
-        bounds no nearer. Of ``start`` theta is the first centre, and its witness the first point of the inner
-        approximation.
+        bounds no nearer. Of ``start`` only theta is used, as the first centre.
 
         Raises
         ------
@@ -129,8 +128,6 @@ class ProximalRSD:
         points = InnerApproximation(problem.dimension)
         bound = LowerBound(problem, sources, self.most_sources)
         theta = starting_theta(problem, start)
-        if start is not None and start.dual_point is not None:
-            adopt(problem, start, sources, points, bound)
         calls = 1
         with clock("direction finding"):
             found = problem.evaluate(theta)
@@ -199,7 +196,7 @@ class ProximalRSD:
         here: float,
     ) -> None:
         """Add the maximiser of (12), and those of its groups of terms whose value at theta is above ``here``."""
-        source = sources.add_labels(found.labels)
+        source = sources.add(found.labels)
         mu, omega, mixtures = [found.mu], [found.omega], [{(source, ALL_EXAMPLES): 1.0}]
         if self.directions > 1:
             each, loss = problem.rows(found.labels)
@@ -214,7 +211,7 @@ class ProximalRSD:
         points.add(np.stack(mu), np.array(omega), mixtures, np.zeros(len(omega), dtype=np.intp))
 
     def _trim(self, points: InnerApproximation, sources: Sources, bound: LowerBound) -> None:
-        points.trim(self.keep, aggregate=len(sources) <= self.most_sources)
+        points.trim(self.keep, aggregate=len(sources.labels) <= self.most_sources)
         sources.keep_only([*points.mixtures, bound.mixture])
 
 

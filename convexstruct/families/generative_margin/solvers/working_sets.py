@@ -112,7 +112,7 @@ class CoordinateWorkingSets:
         _read_options(self)
 
     def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
-        """Yield once a sweep over the sets. Of ``start`` only theta is used, not the witness."""
+        """Yield once a sweep over the sets. Of ``start`` only theta is used."""
         only_linear(problem, type(self).__name__)
         return _sweeps(self, problem, start, online=False)
 
@@ -141,7 +141,7 @@ class OnlineWorkingSets:
     def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
         """Yield once a sweep over the sets. The primal is P on all examples; its gap to the bound usually stays open.
 
-        Of ``start`` only theta is used, not the witness.
+        Of ``start`` only theta is used.
         """
         only_linear(problem, type(self).__name__)
         return _sweeps(self, problem, start, online=True)
@@ -181,7 +181,7 @@ def _sweeps(
                 with clock("master"):
                     at = _visit(function, points, simplex, lam, MASTER_SHARE * gap)
                 theta, lam = at.theta, at.lam
-            points.trim(ProximalRSD.keep, aggregate=len(sets.sources) <= most_sources)
+            points.trim(ProximalRSD.keep, aggregate=len(sets.sources.labels) <= most_sources)
         with clock("polishing"):
             bound.improve(at.mu, at.omega, lambda: points.mixture(points.alpha))
             if options.polish_every and sweep % options.polish_every == 0:
@@ -247,7 +247,7 @@ class _Sets:
         found = self._problems[t].evaluate(theta)
         labels = self._truth.copy()
         labels[self._inside[t]] = found.labels
-        mixture = {(self.sources.add_labels(labels), t + 1): 1.0}
+        mixture = {(self.sources.add(labels), t + 1): 1.0}
         return found.mu, found.omega, mixture
 
 

@@ -1,9 +1,8 @@
-"""Starts of the decomposition methods: the witness of another solver, and probabilities of 0."""
+"""The theta that the decomposition methods start from where probabilities are 0, and labels in one byte."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
@@ -12,25 +11,7 @@ from convexstruct.core.trace import Trace
 from convexstruct.datasets.generated.ring import EASY, ring
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.solvers.proximal_rsd import ProximalRSD
-from convexstruct.tolerances import ROUNDING
 from tests.models.generative_margin.instances import hmm
-
-
-def test_a_gibbs_mean_is_a_point_to_start_from_with_its_bound() -> None:
-    problem = hmm(0)
-    theta = problem.uniform()
-    witness = {
-        "gibbs": theta[None] / 2.0,
-        "gibbs_loss": np.array([0.5]),
-        "gibbs_shares": np.ones((1, problem.n_examples)),
-    }
-    start = Solution({"theta": theta}, witness, certify(problem, theta, witness), Status.STALLED, Trace())
-    assert start.lower_bound > 0.05 * start.primal  # the mean alone proves something
-    first = next(iter(ProximalRSD().iterate(problem, start)))
-    assert first.lower_bound == pytest.approx(start.lower_bound, rel=ROUNDING)
-    assert callable(first.dual_point)
-    found = certify(problem, first.point, first.dual_point())
-    assert found.lower_bound == pytest.approx(start.lower_bound, rel=ROUNDING)
 
 
 def test_a_start_with_a_probability_of_zero_is_made_finite() -> None:
