@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 import cvxpy as cp
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import wrightomega
 
 from convexstruct.arrays import Point, Vector
 from convexstruct.families.generative_margin.general import only_linear
+from convexstruct.families.generative_margin.objectives import proximal_theta
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.marginals.enumeration import MOST_LABELLINGS
 from convexstruct.models.entries import stated
@@ -76,19 +76,6 @@ class ProximalMargin:
     def residuals(self, point: Point) -> Mapping[str, float]:
         return self.problem.residuals(point)
 
-    def minimiser(self, mu: Vector, lam: Vector) -> tuple[Vector, Vector]:
-        """(x, lambda e^x) at the minimiser of (19): mu - c - gamma theta^n + lambda e^x + gamma x = 0 (20).
-
-        By Wright's omega: y + ln y = ln(lambda/gamma) - k/gamma, k = mu - c - gamma theta^n and y = lambda e^x / gamma.
-        """
-        free = -(mu - self.problem.c) / self.gamma + self.centre
-        rate = lam[self.problem.layout.block_of] / self.gamma
-        log_rate = np.log(np.where(rate > 0, rate, 1.0))
-        z = log_rate + free
-        y = np.where(rate > 0, np.real(wrightomega(z)), 0.0)
-        root = np.where(z > 1, np.log(np.maximum(y, np.finfo(float).tiny)) - log_rate, free - y)
-        return np.asarray(np.where(rate > 0, root, free)), np.asarray(self.gamma * y)
-
     def dual(self, dual_point: Point) -> float:
         """Q_n of (18) at the witness, with negative lambda set to 0: a valid lower bound."""
         mixture, lam = self._split(dual_point)
@@ -99,9 +86,10 @@ class ProximalMargin:
             return -np.inf
         mu, omega = self.problem.aggregate(mixture)
         lam = np.maximum(lam, 0.0)
-        x, steep = self.minimiser(mu, lam)
+        u = self.problem.c - mu
+        x, y = proximal_theta(u, lam[self.problem.layout.block_of], self.centre, self.gamma)
         away = x - self.centre
-        q = (mu - self.problem.c) @ x + steep.sum() + 0.5 * self.gamma * (away @ away)
+        q = self.gamma * (y.sum() + 0.5 * (away @ away)) - u @ x
         return float(omega - lam.sum() + q)
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy
@@ -222,14 +222,6 @@ class Limits:
         return max(found.lower, 0.0) / (1.0 + 8.0 * len(kap) * UNIT)
 
 
-class Constraint(Protocol):
-    """A named piece of (30)."""
-
-    def limits(self, layout: TableLayout) -> Limits:
-        """Its limits in a layout; ValueError if it does not fit."""
-        ...
-
-
 Bound = float | ArrayLike | Mapping[Any, ArrayLike]
 
 
@@ -307,6 +299,10 @@ class KLBall:
         return replace(unlimited(layout), G=G, g=radius + layout.block_sum(entropy(p)))
 
 
+#: A named piece of (30); its limits in a layout are ``limits(layout)``, a ValueError if it does not fit.
+Constraint = Floor | Ceiling | Tied | AffineRows | KLBall
+
+
 def unlimited(layout: TableLayout) -> Limits:
     """No limits."""
     d = layout.dimension
@@ -318,7 +314,7 @@ def joined(constraints: Sequence[Constraint], layout: TableLayout) -> Limits:
     """The limits of all pieces together. ValueError if a piece is none."""
     found = unlimited(layout)
     for piece in constraints:
-        if not isinstance(piece, (Floor, Ceiling, Tied, AffineRows, KLBall)):
+        if not isinstance(piece, Constraint):
             refuse("constraints", piece, "Floor, Ceiling, Tied, AffineRows or KLBall")
         new = piece.limits(layout)
         of = found.of

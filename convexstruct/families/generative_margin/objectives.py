@@ -11,15 +11,17 @@ the program of section 3.2 is not convex (as section 3.2 claims), and `ReverseKL
 then is no divergence where mass is missing, since e^theta ln(e^theta / q) is least at e^theta = q / e; ``printed``
 gives that term, convex where theta >= ln q - 2.
 
-A piece gives its value, slope and curvature entry by entry, and theta(u, lam), the least of
-f(theta) - u theta + lam e^theta over all theta, in closed form: by Wright's omega (20), or by Lambert's W. Weights and
-centres are numbers, arrays (d,), or mappings of tables.
+Weights and centres are numbers, arrays (d,), or mappings of tables; ``of(layout)`` gives the piece with vectors in
+their place, or a ValueError if they do not fit. Then, all by entries (d,): ``value`` and ``slope``, of an array or of
+one with errors; ``curvature``, at least ``modulus``; ``convex_from``, the theta from which on f is convex; and
+``least(u, lam)``, the theta at which f(theta) - u theta + lam e^theta is least, lam > 0, in closed form: by Wright's
+omega (20), or by Lambert's W. ``latex``: f as in (28).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy
@@ -34,40 +36,29 @@ from convexstruct.validation.arguments import flag, listed, refuse, sentence
 from convexstruct.validation.arrays import bounded
 
 
-class Objective(Protocol):
-    """A term f of theta.
+def proximal_theta(u: Vector, lam: Vector, centre: Vector, weight: Vector | float) -> tuple[Vector, Vector]:
+    r"""The x at which weight/2 (x - centre)^2 - u x + lam e^x is least, in closed form; and y = lam e^x / weight.
 
-    modulus (d,) : f's second derivative is at least this. convex_from (d,) : where f is convex. latex : as in (28).
+    With u = c - mu and weight = gamma x is the root of (20), mu - c - gamma theta^n + lam e^x + gamma x = 0. With
+    a = centre + u / weight and z = ln(lam / weight) + a,
+
+        y = wrightomega(z),   x = a - y if z <= 1,   x = ln(weight / lam) + ln y if z > 1,   x = a if lam = 0.
+
+    The paper's Newton iteration needs hundreds of steps, or overflows, at extreme arguments.
+
+    Parameters
+    ----------
+    u, lam, centre : (d,) each; lam >= 0.
+    weight : (d,) or one number, positive.
     """
-
-    @property
-    def modulus(self) -> Vector: ...
-
-    @property
-    def convex_from(self) -> Vector: ...
-
-    @property
-    def latex(self) -> str: ...
-
-    def of(self, layout: TableLayout) -> Objective:
-        """The piece with its weights and centres as vectors (d,). ValueError if they do not fit."""
-        ...
-
-    def value(self, theta: Any) -> Any:
-        """f by entries (d,); of an array, or of an array with errors."""
-        ...
-
-    def slope(self, theta: Any) -> Any:
-        """f' by entries (d,); of an array, or of an array with errors."""
-        ...
-
-    def curvature(self, theta: Vector) -> Vector:
-        """f'' by entries (d,)."""
-        ...
-
-    def least(self, u: Vector, lam: Vector) -> Vector:
-        """argmin of f(theta) - u theta + lam e^theta by entries (d,), lam > 0, wherever f is convex."""
-        ...
+    a = centre + u / weight
+    positive = lam > 0
+    log_ratio = np.where(positive, np.log(np.where(positive, lam, 1.0)) - np.log(weight), -np.inf)
+    z = log_ratio + a
+    y = np.asarray(scipy.special.wrightomega(z))
+    low = z <= 1
+    x = np.where(low, a - y, np.log(np.where(low, 1.0, y)) - np.where(low, 0.0, log_ratio))
+    return x, y
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,10 +92,7 @@ class QuadraticPenalty:
         return np.asarray(self.weight)
 
     def least(self, u: Vector, lam: Vector) -> Vector:
-        free = np.asarray(self.centre) + u / np.asarray(self.weight)
-        z = np.log(lam / np.asarray(self.weight)) + free
-        y = np.real(scipy.special.wrightomega(z))
-        return np.asarray(np.where(z > 1, np.log(np.maximum(y, 1e-300)) - (z - free), free - y))
+        return proximal_theta(u, lam, np.asarray(self.centre), np.asarray(self.weight))[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,9 +156,13 @@ class ReverseKL:
         return Floor(least + 8e-16 * (1.0 + np.abs(least)))
 
 
+#: A term f of theta.
+Objective = QuadraticPenalty | ReverseKL
+
+
 def read_objective(f: Any, layout: TableLayout) -> Objective:
     """``f`` with its weights and centres as vectors. ValueError if it is no piece, or does not fit."""
-    if not isinstance(f, (QuadraticPenalty, ReverseKL)):
+    if not isinstance(f, Objective):
         refuse("f", f, "QuadraticPenalty or ReverseKL (a fixed distribution goes into c)")
     return f.of(layout)
 

@@ -13,37 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy
 
 from convexstruct.arrays import Vector
+from convexstruct.families.generative_margin.objectives import proximal_theta
 from convexstruct.graphs import TableLayout
 
 #: theta is clipped here before e^theta: as lam -> 0 theta grows without bound, and e^{2 theta} must stay finite.
 LARGEST_THETA = 300.0
-
-
-def proximal_theta(mu: Vector, lam: Vector, c: Vector, centre: Vector, gamma: float) -> tuple[Vector, Vector]:
-    r"""The root x of (20), mu - c - gamma theta^n + lam e^x + gamma x = 0, in closed form; and y = lam e^x / gamma.
-
-    With a = theta^n + (c - mu) / gamma and z = ln(lam / gamma) + a,
-
-        y = wrightomega(z),   x = a - y if z <= 1,   x = ln(gamma / lam) + ln y if z > 1,   x = a if lam = 0.
-
-    The paper's Newton iteration needs hundreds of steps, or overflows, at extreme arguments.
-
-    Parameters
-    ----------
-    mu, lam, c, centre : (d,) each; lam >= 0 already spread over the entries of its block.
-    gamma : positive.
-    """
-    a = centre + (c - mu) / gamma
-    positive = lam > 0
-    log_ratio = np.where(positive, np.log(np.where(positive, lam, 1.0)) - np.log(gamma), -np.inf)
-    z = log_ratio + a
-    y = np.asarray(scipy.special.wrightomega(z))
-    low = z <= 1
-    x = np.where(low, a - y, np.log(np.where(low, 1.0, y)) - np.where(low, 0.0, log_ratio))
-    return x, y
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +50,7 @@ class ProximalDual:
 
     def at(self, mu: Vector, omega: float, lam: Vector) -> DualPoint:
         """Q_n at a point; lam (blocks,) >= 0."""
-        theta, y = proximal_theta(mu, lam[self.layout.block_of], self.c, self.centre, self.gamma)
+        theta, y = proximal_theta(self.c - mu, lam[self.layout.block_of], self.centre, self.gamma)
         away = theta - self.centre
         value = omega - lam.sum() + (mu - self.c) @ theta + self.gamma * (y.sum() + 0.5 * (away @ away))
         mass = self.layout.block_sum(np.exp(np.minimum(theta, LARGEST_THETA)))
@@ -101,7 +77,7 @@ class ProximalDual:
             u = np.where(lam > 0, np.log(np.where(lam > 0, lam, 1.0)), u)
         u = np.clip(u, low, high)
         for _ in range(60):
-            theta, y = proximal_theta(mu, np.exp(u)[layout.block_of], self.c, self.centre, self.gamma)
+            theta, y = proximal_theta(self.c - mu, np.exp(u)[layout.block_of], self.centre, self.gamma)
             excess = layout.block_logsumexp(theta)
             if np.abs(excess[tight]).max() <= 1e-13:
                 break
