@@ -185,8 +185,6 @@ def penalty(h: Any, eps: Any) -> Any:
         return number(Fraction(h.scale)) * mpmath.expm1(eps / number(Fraction(h.scale)))
     if kind == "Capped":
         return eps if eps <= h.most else mpmath.inf
-    if kind == "Barrier":
-        return -mpmath.log(1 - eps / number(Fraction(h.most))) if eps < h.most else mpmath.inf
     return eps
 
 
@@ -204,9 +202,6 @@ def conjugate(h: Any, b: Any) -> Any:
         eps = number(Fraction(h.scale)) * mpmath.log(max(b, 1))
     elif kind == "Capped":
         eps = number(Fraction(h.most)) * (b > 1)
-    elif kind == "Barrier":
-        m = number(Fraction(h.most))
-        eps = max(m - 1 / b, 0) if b else 0
     else:
         return 0
     return b * eps - penalty(h, eps)
@@ -294,7 +289,7 @@ def pieces(rng: RANDOM, problem: GenerativeMargin, ordinary: bool) -> dict[str, 
     kind = PENALTIES[str(rng.choice(list(PENALTIES)))]
     if kind.__name__ == "Power":
         given["h"] = kind(1.0 + min(some(), 8.0))
-    elif kind.__name__ in ("Capped", "Barrier"):
+    elif kind.__name__ == "Capped":
         given["h"] = kind(some() * float(problem.examples.max_loss.max() or 1.0) * 10.0)
     elif kind.__name__ != "Linear":
         given["h"] = kind(some())

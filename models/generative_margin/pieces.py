@@ -12,7 +12,6 @@ import numpy as np
 from convexstruct.families.generative_margin.objectives import QuadraticPenalty
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.slack_penalties import (
-    Barrier,
     Capped,
     Exponential,
     Huber,
@@ -34,8 +33,6 @@ def penalty(h: SlackPenalty | None, eps: Any) -> tuple[Any, list[Any]]:
         return cp.power(eps, h.p) / h.p, []
     if isinstance(h, Exponential):
         return h.scale * (cp.exp(eps / h.scale) - 1), []
-    if isinstance(h, Barrier):
-        return -cp.log(1 - eps / h.most), []
     return eps, [eps <= h.most] if isinstance(h, Capped) else []
 
 
@@ -50,9 +47,6 @@ def conjugate(h: SlackPenalty | None, b: Any) -> tuple[Any, list[Any]]:
     if isinstance(h, Exponential):
         u = cp.Variable(b.shape, name="u")
         return h.scale * (1 - u - cp.entr(u)), [u >= b, u >= 1]
-    if isinstance(h, Barrier):
-        u = cp.Variable(b.shape, name="u")
-        return u - 1 - cp.log(u), [u >= h.most * b, u >= 1]
     if isinstance(h, Capped):
         return h.most * cp.pos(b - 1), []
     return 0 * b, [b <= 1]

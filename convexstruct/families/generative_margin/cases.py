@@ -27,7 +27,6 @@ from convexstruct.families.generative_margin.constraints import Ceiling, Floor, 
 from convexstruct.families.generative_margin.objectives import QuadraticPenalty
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.slack_penalties import (
-    Barrier,
     Capped,
     Exponential,
     Huber,
@@ -270,7 +269,6 @@ tied_ball = row(
     17, (3, 4, 4, 2), 3, 3, eta=0.2, h=Exponential(3.0), constraints=(KLBall(None, 0.1), Tied([[4, 8]]))
 )  # fmt: skip
 capped_slacks = row(21, (1, 3, 4, 4, 2), 3, 3, eta=0.3, h=Capped(1.5))
-barrier = row(22, (1, 3, 4, 4, 2), 3, 3, eta=0.3, h=Barrier(3.0), constraints=(Floor(-4.0),))
 planted_rescaled = row(2, (1, 2, 3, 5, 5, 8), 4, 3, plant_near, eta=1.0, loss="ring", rescaled=True)
 rescaled = row(19, (1, 4, 5, 5, 3), 3, 3, eta=0.1, loss="ring", rescaled=True)
 rescaled_network = seeded(20, lambda rng: replace(on_the_diamond(rng, 6, ["class", "left"], 0.3), rescaled=True))
@@ -314,7 +312,6 @@ CASES: tuple[Case, ...] = (
          tied_ball, "n_slack", second="primal"),
     Case("network-power-slacks", GENERAL, "(28)-(29)", "powers of the slacks", power_slacks, "compact_dual"),
     Case("hmm-capped", GENERAL, "(28)-(30)", "no slack above 1.5, which binds", capped_slacks, "entropy_dual"),
-    Case("hmm-barrier", GENERAL, "(28)-(30)", "a barrier of the slacks, and a floor", barrier, "compact_dual"),
     Case("hmm-rescaled-planted", RESCALED, "(28)-(29)", "the optimum is known by construction; losses of 1 to 16",
          planted_rescaled, "compact_dual"),
     Case("hmm-rescaled", RESCALED, "(28)-(29)", "the loss rescales the slacks", rescaled, "n_slack", second="primal"),

@@ -3,7 +3,7 @@ r"""Penalties h of the slacks in (28) of paper 0: each convex, rising, h(0) = 0,
     h*(b) = sup over eps >= 0 of b eps - h(eps),    h(eps) + h*(h'(eps)) = eps h'(eps)     (Fenchel and Young)
 
 A multiplier beta_k enters the dual of (28) by its mass b = 1'beta_k / (eta w_k) alone, as - eta w_k h*(b). Where the
-slopes of h are bounded, h* is infinite beyond the steepest: b lies in a box. Names, with u = max(b, 1) or max(b, 1/m):
+slopes of h are bounded, h* is infinite beyond the steepest: b lies in a box. Names, with u = max(b, 1):
 
     Linear          eps                            0,                          b <= 1
     Quadratic       a eps + kappa eps^2 / 2        (b - a)_+^2 / (2 kappa)
@@ -11,61 +11,23 @@ slopes of h are bounded, h* is infinite beyond the steepest: b lies in a box. Na
     Power           eps^p / p, p > 1               b^q / q, 1/p + 1/q = 1
     Exponential     s (e^{eps/s} - 1)              s (u ln u - u + 1)
     Capped          eps, eps <= m                  m (b - 1)_+
-    Barrier         -ln(1 - eps / m), eps < m      m u - 1 - ln(m u)
 
-Each formula is written for floats, arrays and numbers that carry their rounding. The losses are in the unit of b_k(s).
+``value`` is h for 0 <= eps <= ``most``, the largest slack with a finite penalty; ``slope`` h', the steepest beyond it;
+``curvature`` h'', 0 where it jumps or is infinite; ``conjugate`` h* for 0 <= b <= ``steepest`` = sup h', which
+``conjugate_slope`` gives an eps to attain. value and conjugate take floats, arrays and numbers that carry their
+rounding. name : as messages say it; latex : h(epsilon_k). The losses are in the unit of b_k(s).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 
 from convexstruct.rounding import FUNCTION, TINY, UNIT, Rounded, RoundedArray, exp, log, maximum
 from convexstruct.validation.arguments import number, refuse
-
-
-@runtime_checkable
-class SlackPenalty(Protocol):
-    """A penalty h.
-
-    name : as messages say it. steepest : sup h', inf where h' is unbounded. most : the largest slack with a finite
-    penalty, inf where there is none. latex : h(epsilon_k).
-    """
-
-    name: ClassVar[str]
-
-    @property
-    def steepest(self) -> float: ...
-
-    @property
-    def most(self) -> float: ...
-
-    @property
-    def latex(self) -> str: ...
-
-    def value(self, eps: Any) -> Any:
-        """h, for 0 <= eps <= most; arrays, or arrays with errors."""
-        ...
-
-    def slope(self, eps: Any) -> Any:
-        """h'(eps), the steepest where eps is beyond ``most``."""
-        ...
-
-    def curvature(self, eps: Any) -> Any:
-        """h''(eps), 0 where it jumps or is infinite."""
-        ...
-
-    def conjugate(self, b: Any) -> Any:
-        """h*(b) for 0 <= b <= steepest; arrays, or arrays with errors."""
-        ...
-
-    def conjugate_slope(self, b: Any) -> Any:
-        """An eps that attains h*(b), which is a derivative of h*."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -263,7 +225,10 @@ class Capped:
         return rf"\epsilon_k \quad (\epsilon_k \le {self.most:g})"
 
     def value(self, eps: Any) -> Any:
-        return _inside(self, eps, eps)
+        if isinstance(eps, RoundedArray):
+            kept = eps.value + eps.errors <= self.most * (1.0 - 2.0 * UNIT)
+            return RoundedArray(np.where(kept, eps.value, np.inf), eps.error)
+        return np.where(np.asarray(eps) <= self.most, eps, np.inf)
 
     def slope(self, eps: Any) -> Any:
         return np.ones_like(eps)
@@ -278,50 +243,17 @@ class Capped:
         return np.where(b > 1.0, self.most, 0.0)
 
 
-@dataclass(frozen=True)
-class Barrier:
-    """h(eps) = - ln(1 - eps / m), which no slack of m or more has. most : m, positive, in the unit of loss."""
-
-    most: float
-    name: ClassVar[str] = "barrier"
-    steepest: ClassVar[float] = math.inf
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "most", number("most", self.most, above=0))
-
-    @property
-    def latex(self) -> str:
-        return rf"-\ln(1 - \epsilon_k / {self.most:g})"
-
-    def value(self, eps: Any) -> Any:
-        return _inside(self, eps, -log(1.0 - eps / self.most))
-
-    def slope(self, eps: Any) -> Any:
-        room = np.maximum(self.most - eps, 0.0)
-        return np.where(room > 0, 1.0 / np.where(room > 0, room, 1.0), np.inf)
-
-    def curvature(self, eps: Any) -> Any:
-        return self.slope(eps) ** 2
-
-    def conjugate(self, b: Any) -> Any:
-        u = self.most * maximum(b, 1.0 / self.most)
-        return (u - 1.0) - log(u)
-
-    def conjugate_slope(self, b: Any) -> Any:
-        return self.most - 1.0 / np.maximum(b, 1.0 / self.most)
-
-
+#: A penalty h.
+SlackPenalty = Linear | Quadratic | Huber | Power | Exponential | Capped
 #: All penalties, by the name that messages and tables use.
-PENALTIES: dict[str, type] = {
-    each.name: each for each in (Linear, Quadratic, Huber, Power, Exponential, Capped, Barrier)
-}
+PENALTIES: dict[str, type] = {each.name: each for each in get_args(SlackPenalty)}
 
 
 def read_penalty(h: Any) -> SlackPenalty | None:
     """``h`` as a problem keeps it: None for the linear one of (2). ValueError if it is no penalty."""
     if h is None or isinstance(h, Linear):
         return None
-    if isinstance(h, type) or not isinstance(h, SlackPenalty):
+    if not isinstance(h, SlackPenalty):
         refuse("h", h, f"a penalty of the slacks: {', '.join(each.__name__ for each in PENALTIES.values())}")
     return h
 
@@ -340,15 +272,6 @@ def _rising(name: str, value: Any) -> float:
             f"{name} is {found:g}, wanted at least 0: h would fall at 0, and a slack that is paid for is no penalty"
         )
     return found
-
-
-def _inside(h: Capped | Barrier, eps: Any, value: Any) -> Any:
-    """``value`` where eps is certainly at most ``h.most``, else inf."""
-    if isinstance(eps, RoundedArray):
-        return RoundedArray(
-            np.where(eps.value + eps.errors <= h.most * (1.0 - 2.0 * UNIT), value.value, np.inf), value.error
-        )
-    return np.where(np.asarray(eps) <= h.most, value, np.inf)
 
 
 def _power(x: Any, exponent: float, moved: float = 0.0) -> Any:

@@ -14,7 +14,6 @@ from convexstruct.families.generative_margin.constraints import AffineRows, Ceil
 from convexstruct.families.generative_margin.objectives import QuadraticPenalty, ReverseKL, uniform
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.slack_penalties import (
-    Barrier,
     Capped,
     Exponential,
     Huber,
@@ -102,7 +101,6 @@ COMBINATIONS: dict[str, Callable[[TableLayout], dict[str, Any]]] = {
     "power": lambda _: {"h": Power(1.5)},
     "exponential": lambda _: {"h": Exponential(2.0)},
     "capped": lambda _: {"h": Capped(2.2)},
-    "barrier": lambda _: {"h": Barrier(3.5), "constraints": [Floor(-4.0)]},
     "floor": lambda _: {"constraints": [Floor(-1.8)]},
     "floor and ceiling": lambda _: {"h": Quadratic(), "constraints": [Floor(-2.5), Ceiling(-0.45)]},
     "ceiling": lambda _: {"constraints": [Ceiling(-0.5)]},

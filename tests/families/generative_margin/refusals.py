@@ -22,7 +22,6 @@ from convexstruct.families.generative_margin import (
 from convexstruct.families.generative_margin.constraints import AffineRows, Ceiling, Floor, KLBall, Tied
 from convexstruct.families.generative_margin.objectives import QuadraticPenalty, ReverseKL, frequencies
 from convexstruct.families.generative_margin.slack_penalties import (
-    Barrier,
     Capped,
     Exponential,
     Huber,
@@ -161,7 +160,7 @@ REFUSALS = (
                 {"problem": RESCALED, "solver": EntropicProximal()},
                 "sums over labellings, which would take a pass for each",
             ),
-            ({"problem": replace(RESCALED, h=Barrier(9.0)), "solver": None}, "problem has the penalty barrier, wanted"),
+            ({"problem": replace(RESCALED, h=Capped(9.0)), "solver": None}, "problem has the penalty capped, wanted"),
             ({"problem": replace(PLAIN, h=Capped(9.0)), "solver": CuttingPlanes()}, "problem has the penalty capped"),
             ({"problem": replace(PLAIN, constraints=[Tied([[0, 1]])]), "solver": CuttingPlanes()}, "problem has tied"),
         ],
@@ -187,8 +186,11 @@ REFUSALS = (
     Door(Power, {"p": 1.5}, [({"p": 0.5}, "p is 0.5, wanted above 1"), ({"p": 1.0}, "Linear")]),
     Door(Huber, {"delta": 1.0}, [({"delta": 0.0}, "delta is 0, wanted a positive number")]),
     Door(Exponential, {"scale": 1.0}, [({"scale": -2.0}, "scale is -2, wanted a positive number")]),
-    Door(Capped, {"most": 1.0}, [({"most": 0.0}, "most is 0, the hard margin, wanted a positive number")]),
-    Door(Barrier, {"most": 1.0}, [({"most": math.nan}, "most is nan")]),
+    Door(
+        Capped,
+        {"most": 1.0},
+        [({"most": 0.0}, "most is 0, the hard margin, wanted"), ({"most": math.nan}, "most is nan")],
+    ),
     Door(
         frequencies,
         {"features": PLAIN.features, "smoothing": 1.0, "kept": None},

@@ -10,7 +10,6 @@ import pytest
 
 from convexstruct.families.generative_margin.slack_penalties import (
     PENALTIES,
-    Barrier,
     Capped,
     Exponential,
     Huber,
@@ -23,7 +22,6 @@ from convexstruct.rounding import RoundedArray
 
 EVERY: list[SlackPenalty] = [
     Linear(), Quadratic(0.5), Quadratic(2.0, 0.7), Huber(1.5), Power(1.5), Power(3.0), Exponential(2.0), Capped(4.0),
-    Barrier(4.0),
 ]  # fmt: skip
 every = pytest.mark.parametrize("h", EVERY, ids=str)
 
