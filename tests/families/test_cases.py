@@ -31,7 +31,7 @@ MUTANTS: dict[str, list[Mutant]] = {
 }
 #: Other cases at which the mutant "wrong_sign" of their family must fail.
 WRONG_SIGN = {
-    "generative_margin": ["hmm-planted", "network-shared"],
+    "generative_margin": ["hmm-weights", "network-shared"],
     "regularized_risk": ["risk-planted-pieces", "risk-labels", "risk-ties"],
     "structured_svm": ["svm-slack", "hm-svm", "m3n-planted", "svm-kernel", "svm-length-one"],
 }

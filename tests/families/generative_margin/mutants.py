@@ -1,29 +1,24 @@
 """Mutants, solvers that are wrong on purpose, each by one plausible slip: verification must fail every one of them.
 
-Each mutant is our own solver with one thing changed, either in the problem that it is given (`Opposite` counts, another
-eta) or in what it returns. `honest` is the solver unchanged.
+Each mutant is our own solver, or a general one, with one thing changed, either in the problem that it is given or in
+what it returns. `honest` is the solver unchanged.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from convexstruct.arrays import Labels, Vector
 from convexstruct.core.driver import solve
 from convexstruct.families.generative_margin.constraints import Tied
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.slack_penalties import Quadratic
-from convexstruct.features.counts import bounds
-from convexstruct.features.counts.counts import Counts, Examples, Expected
 from convexstruct.features.counts.hmm import HMMCounts
-from convexstruct.features.counts.part import part
 from convexstruct.features.counts.rescaled import LossRescaled
-from convexstruct.graphs import TableLayout
-from convexstruct.rounding import RoundedArray
+from convexstruct.models.generative_margin.enumerated import MarginRows, primal
 from convexstruct.tolerances import HIGH
 from tests.mutants import (
     ABOVE,
@@ -39,55 +34,13 @@ from tests.mutants import (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Opposite:
-    """Counts of the opposite sign: -counts_k(s) stands for counts_k(s) everywhere."""
-
-    true: Counts
-
-    @property
-    def tables(self) -> TableLayout:
-        return self.true.tables
-
-    @property
-    def examples(self) -> Examples:
-        return self.true.examples
-
-    def best(self, theta: Vector, loss_weight: float = 1.0) -> tuple[Vector, Labels]:
-        return self.true.best(-theta, loss_weight)
-
-    def expected(self, theta: Vector, loss_weight: float = 1.0, share: Vector | None = None) -> Expected:
-        sums = self.true.expected(-theta, loss_weight, share)
-        return Expected(sums.log_partition, -sums.counts, sums.loss)
-
-    def counts(self, labels: Labels, share: Vector | None = None) -> Vector:
-        return -self.true.counts(labels, share)
-
-    def counts_each(self, labels: Labels) -> sp.csr_array:
-        return -self.true.counts_each(labels)
-
-    def loss(self, labels: Labels) -> Vector:
-        return self.true.loss(labels)
-
-
-@part.register
-def _(features: Opposite, low: int, high: int) -> Counts:
-    return Opposite(part(features.true, low, high))
-
-
-@bounds.excess.register
-def _(features: Opposite, theta: Vector) -> RoundedArray:
-    return bounds.excess(features.true, -theta)
-
-
-@bounds.moments.register
-def _(features: Opposite, theta: Vector, loss_weight: float, weights: Vector) -> bounds.Moments:
-    found = bounds.moments(features.true, -theta, loss_weight, weights)
-    return replace(found, rise=-found.rise)
-
-
 def wrong_sign(problem: GenerativeMargin) -> Any:
-    return honest(replace(problem, features=Opposite(problem.features))).point
+    """A general solver's answer where the counts of the truth are what must not exceed eps."""
+    rows, right = MarginRows(problem), primal(problem)
+    theta, eps = right.variables["theta"], right.variables["eps"]
+    wrong = right.without("3").adding("3'", -rows.a @ theta + rows.b <= rows.of_example.T @ eps)
+    assert wrong.reference("CLARABEL").accurate
+    return theta.value
 
 
 def no_loss(problem: GenerativeMargin) -> Any:

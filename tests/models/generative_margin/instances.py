@@ -64,27 +64,3 @@ INSTANCES: dict[str, Callable[[], GenerativeMargin]] = {
     "network, hidden sets differ": lambda: network(0),
     "network, another": lambda: network(2, eta=2.0),
 }
-
-
-def planted(seed: int) -> tuple[GenerativeMargin, Vector, float]:
-    """An instance built backwards: (problem, an optimal theta, p*).
-
-    Choose theta with 1'e^theta_i = 1 and beta on the best labelling of each example, beta_k = eta w_k. With
-    v = V_i e^theta and c = mu + v, theta and beta satisfy the optimality conditions of (P), so p* = P(theta). eta is
-    90% of the largest that leaves c and V non-negative. Each c_i must sum to one: V_i = 1 - 1'mu_i.
-    """
-    first = hmm(seed, lengths=(2, 4, 1, 3, 3))
-    rng = np.random.default_rng(seed + 100)
-    layout, features = first.layout, first.features
-    theta = np.log(random_c(first, rng))
-    _, labels = features.best(theta, 1.0)
-    mu = features.counts(labels) - features.counts(features.examples.truth)  # a unit of eta
-    slope = mu - layout.block_sum(mu)[layout.block_of] * np.exp(theta)  # c = e^theta + eta slope
-    eta = 0.9 * min(
-        float(np.min(np.exp(theta[slope < 0]) / -slope[slope < 0], initial=np.inf)),
-        float(np.min(1.0 / layout.block_sum(mu)[layout.block_sum(mu) > 0], initial=np.inf)),
-    )
-    assert 0 < eta < np.inf
-    problem = GenerativeMargin(features, np.exp(theta) + eta * slope, eta)
-    slack = features.best(theta, 1.0)[0] - features.counts_each(features.examples.truth) @ theta
-    return problem, theta, float(-problem.c @ theta + eta * features.examples.weights @ slack)

@@ -122,7 +122,6 @@ def run(sheet: Sheet) -> None:
     for name, loss, mistakes in (("ML", None, None), ("DT", "ring", 2.0)):
         published = PUBLISHED[f"{name} ring loss"], PUBLISHED[f"{name} standard deviation"]
         sheet.add("published", name, loss, None, *published, None, None, None, mistakes)
-    learned: dict[str, Matrix] = {}
     algorithm: dict[str, Algorithm] = {}
     for setting, noise in SETTINGS.items():
         trained: dict[Model, list[Trained]] = {model: [] for model in models}
@@ -137,8 +136,6 @@ def run(sheet: Sheet) -> None:
             found = [fit.solution for fit in trained[model] if fit.solution is not None]
             ends = (max(one.gap for one in found), np.mean([one.seconds for one in found])) if found else ()
             sheet.add(setting, *model, *_means(scores[model], scores[ML]), *ends)
-        shown = [model for model in models if model.eta in (None, MIDDLE)]
-        learned |= {f"{setting}: {model}": transition_of(trained[model][0].theta) for model in shown}
         sheet.step(f"{setting}: the paper's algorithm, eta {MIDDLE}")
         data = ring(n_train + n_test, LENGTH, noise=noise, seed=sheet.seed)
         algorithm[setting] = paper_algorithm(problem(_first(data, n_train), "ring", MIDDLE), trained[DT][0], limit)
@@ -157,7 +154,6 @@ def run(sheet: Sheet) -> None:
     sheet.figures = {
         f"Figure 1: bounds of the paper's algorithm (eta {MIDDLE}, seed {sheet.seed}); its projected estimate is no "
         "bound.": bounds(algorithm),
-        f"Transition probabilities, from state (row) to state (column), seed {sheet.seed}.": transitions(learned),
     }
 
 
@@ -290,18 +286,4 @@ def bounds(runs: Mapping[str, Algorithm]) -> Figure:
                xlabel="iteration", ylabel="objective")  # fmt: skip
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, frameon=False, fontsize="x-small", loc="outside lower center", ncols=5)
-    return figure
-
-
-def transitions(learned: Mapping[str, Matrix]) -> Figure:
-    """Transition matrices (S, S) as pictures, one row a setting, one column a model."""
-    width = len(learned) // len(SETTINGS)
-    figure, every = panels(width, len(SETTINGS), size=(2.2 * width + 0.6, 2.3 * len(SETTINGS) + 0.2))
-    for axes, (name, matrix) in zip(every, learned.items()):
-        image = axes.imshow(matrix, vmin=0.0, vmax=1.0, cmap="Blues")
-        axes.set_title(name, fontsize="small")
-        for set_ticks in (axes.set_xticks, axes.set_yticks):
-            set_ticks(np.arange(0, len(matrix), 3), [str(i + 1) for i in range(0, len(matrix), 3)])
-        axes.tick_params(labelsize="x-small")
-    figure.colorbar(image, ax=every, shrink=0.6, label="probability")
     return figure
