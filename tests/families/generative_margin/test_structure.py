@@ -90,6 +90,46 @@ def test_it_ends_at_a_local_maximum_among_all_graphs(score: str, n: int, most: i
     assert reached >= 4  # a local maximum need not be the best graph, but of so few graphs it mostly is
 
 
+@pytest.mark.parametrize("score", structure.SCORES)
+def test_what_a_change_adds_is_the_difference_of_whole_scores(score: str) -> None:
+    rows = random_network(5, 90, states=(2, 3), seed=4).assignments
+    table = structure.Families(rows, None, score, 1.0, [3] * 5)
+    parents = np.zeros((5, 5), dtype=bool)
+    parents[[0, 0, 1, 3], [1, 2, 2, 4]] = True
+
+    def whole(edges: Any) -> float:
+        return written_out(table.graph(edges), rows, score, 1.0)
+
+    gains = structure._gains(parents, table.changes(parents, range(5)), 2)
+    seen = 0
+    for kind, i, j in np.argwhere(np.isfinite(gains)):
+        other = parents.copy()
+        other[i, j], other[j, i] = kind == 0, kind == 2
+        graph = table.graph(other)
+        assert nx.is_directed_acyclic_graph(graph)
+        assert max(dict(graph.in_degree).values()) <= 2
+        assert gains[kind, i, j] == pytest.approx(whole(other) - whole(parents), abs=1e-9)
+        seen += 1
+    allowed = sum(
+        nx.is_directed_acyclic_graph(table.graph(other)) and other.sum(axis=0).max() <= 2
+        for other in _all_changes(parents)
+    )
+    assert seen == allowed > 10
+
+
+def _all_changes(parents: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+    found = []
+    for i, j in itertools.permutations(range(len(parents)), 2):
+        for forth, back in ((True, False), (False, False), (False, True)):
+            other = parents.copy()
+            other[i, j], other[j, i] = forth, back
+            is_turn = back and parents[i, j]
+            is_single = not back and (forth != parents[i, j]) and not parents[j, i]
+            if is_turn or is_single:
+                found.append(other)
+    return found
+
+
 def test_what_depends_is_joined_and_what_does_not_is_not() -> None:
     rng = np.random.default_rng(0)
     a, b = rng.integers(0, 3, (2, 2000))
