@@ -23,7 +23,12 @@ from convexstruct.families.structured_svm import (
     RelaxedMargin,
     StructuredSVM,
 )
-from convexstruct.families.structured_svm.solvers import dual_coordinate_ascent, excessive_gap, one_slack
+from convexstruct.families.structured_svm.solvers import (
+    dual_coordinate_ascent,
+    excessive_gap,
+    one_slack,
+    relaxed_margin,
+)
 from convexstruct.families.structured_svm.solvers.column_generation import (
     blocks,
     column_generation,
@@ -98,11 +103,12 @@ POOL_QP = (
     *numbers(restricted_master, SPREAD=(0.01, 0.5, 1.0)),
     *numbers(pools, DENSE_SHARE=(2.0,)),
 )
-#: An option stands in place of SWITCHES, and of SAMPLED and SAMPLES.
+#: SAMPLES are the bounds of what SAMPLED makes of the nodes.
 TEMPERING = (
-    *options(switch=(1e9, 1e-9, 3e-4), samples=(0, 8), stages=(0,)),
+    *options(stages=(0,)),
+    *numbers(column_generation, SWITCHES=((1e9,) * 3, (1e-9,) * 3, (3e-4,) * 3), SAMPLES=((0, 0), (8, 8))),
     *numbers(column_generation, INNER_SHARE=(1e-9,), FEW_NODES=(0,)),
-    *numbers(tempering, POOR_SHARE=(NEVER,), UNJUDGED_STAGES=(1,)),
+    *numbers(tempering, POOR_SHARE=(NEVER,), UNJUDGED_STAGES=(1,), TEMPERATURE=(1.0,), SHRINK=(0.5,)),
 )
 BOTH = (*TEMPERING, *POOL_QP)
 DEAR = (
@@ -142,7 +148,7 @@ STUDIES = [
         seeds(_images, 3, 6, n=2, inference="relaxed"),
         RelaxedMargin(),
         1e-4,
-        options(memory=(10,), leap=(0.7,)),
+        numbers(relaxed_margin, TEMPERATURE=(1.0,), LEAP=(0.7,), SHRINK=(0.3,), STEPS=(20,), MEMORY=(10,), STAGES=(9,)),
     ),
     Study("svm, block Frank-Wolfe", seeds(_chains, 40, 8, 4, 15, n=2), BlockFrankWolfe(), 1e-2, FRANK_WOLFE),
     Study("svm, pooled blocks", seeds(_text, 100, 1000, 8, n=2), Blocks(), 3e-3, POOLED_BLOCKS),

@@ -24,64 +24,42 @@ import scipy
 from convexstruct import deadline
 from convexstruct.arrays import Matrix, Point, Tensor, Vector
 from convexstruct.core.iterate import Iterate
-from convexstruct.core.options import at_least, positive, read_options, share
 from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.witness import agreeing
 from convexstruct.inference.forests import forests
 
+#: tau of the first stage, in units of the largest node loss.
+TEMPERATURE = 0.25
+#: The factor on tau after a stage that L-BFGS has solved to rounding, and after one that took all its steps, since the
+#: next is harder.
+LEAP, SHRINK = 0.2, 0.7
+#: The most L-BFGS steps of a stage, the pairs that L-BFGS keeps, and the most stages.
+STEPS, MEMORY, STAGES = 100, 50, 60
+
 
 @dataclass(frozen=True)
 class RelaxedMargin:
-    """Options.
-
-    temperature : tau of the first stage, in units of the largest node loss. leap : its factor after a stage that L-BFGS
-        has solved to rounding. shrink : after one that took all its steps, since the next is harder.
-    steps : the most L-BFGS steps of a stage. memory : pairs that L-BFGS keeps. stages : the most stages.
-    """
-
-    temperature: float = 0.25
-    leap: float = 0.2
-    shrink: float = 0.7
-    steps: int = 100
-    memory: int = 50
-    stages: int = 60
-
-    def __post_init__(self) -> None:
-        read_options(
-            self,
-            temperature=positive,
-            leap=share,
-            shrink=share,
-            steps=at_least(1),
-            memory=at_least(1),
-            stages=at_least(1),
-        )
+    """No options."""
 
     def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
         """One iterate at the first (w, shares) and one a stage, each with the best bounds so far. Of ``start`` w and
-        the shares are used.
-
-        Raises
-        ------
-        ValueError
-            If the problem is not one of inference="relaxed", or ``start`` does not fit it.
+        the shares are used. ValueError if the problem is not one of inference="relaxed", or ``start`` does not fit it.
         """
         if not problem.oracle.relaxed:
             raise ValueError("problem is not the relaxed one, wanted StructuredSVM.read(..., inference='relaxed')")
-        run = _Run(self, problem, start)
+        run = _Run(problem, start)
         yield run.shown(False)
-        for stage in range(1, self.stages + 1):
+        for stage in range(1, STAGES + 1):
             run.stage()
-            yield run.shown(stage == self.stages or run.tau <= 0)
+            yield run.shown(stage == STAGES or run.tau <= 0)
 
 
 class _Run:
     """x = (w, shifts of the shares), the logits of q (``natural``, the sum of x / tau over stages), the best bounds."""
 
-    def __init__(self, options: RelaxedMargin, problem: StructuredSVM, start: Solution | None) -> None:
-        self.options, self.problem = options, problem
-        self.forests = forests(problem.features)
+    def __init__(self, problem: StructuredSVM, start: Solution | None) -> None:
+        self.problem, self.forests = problem, forests(problem.features)
         self.d, self.shape = problem.dimension, (len(self.forests.nodes), problem.features.n_labels)
         self.x = np.zeros(self.d + int(np.prod(self.shape)))
         if start is not None:
@@ -89,7 +67,7 @@ class _Run:
             self.x[: self.d] = point["w"]
             self.x[self.d :] = np.ravel(point.get("shifts", np.zeros(self.shape)))
         self.natural, self.loss = np.zeros_like(self.x), 0.0
-        self.tau = options.temperature * float(problem.loss.costs.max(initial=0.0))
+        self.tau = TEMPERATURE * float(problem.loss.costs.max(initial=0.0))
         self.calls = 1
         self.best, self.best_x = self._upper(self.x), self.x
         self.bound = 0.0
@@ -142,11 +120,11 @@ class _Run:
             box = scipy.optimize.Bounds(low, np.inf)
         found = scipy.optimize.minimize(
             objective, self.x, jac=True, method="L-BFGS-B", bounds=box,
-            options={"maxiter": self.options.steps, "maxcor": self.options.memory, "ftol": 0.0, "gtol": 0.0},
+            options={"maxiter": STEPS, "maxcor": MEMORY, "ftol": 0.0, "gtol": 0.0},
         )  # fmt: skip
         self.x = found.x
         self.natural, self.loss = self.natural + self.x / tau, loss
-        self.tau *= self.options.leap if found.nit < self.options.steps else self.options.shrink
+        self.tau *= LEAP if found.nit < STEPS else SHRINK
         upper = self._upper(self.x)
         if upper < self.best:
             self.best, self.best_x = upper, self.x

@@ -5,9 +5,9 @@ its dual point is also one of the whole problem, and the most violated labelling
 is new.
 
 **The start.** Where sums over labellings cost no more than exact pools, `tempering` comes first: its last most violated
-labellings, and samples of its distributions, are the first pools. It ends at the gap `switch`, the earlier the cheaper
-the pools are. On a few nodes pools alone are faster, and it follows them where rounding has stopped them. Examples of
-several components are split first (`components`).
+labellings, and samples of its distributions, are the first pools. It ends at one of the gaps `SWITCHES`, the earlier
+the cheaper the pools are. On a few nodes pools alone are faster, and it follows them where rounding has stopped them.
+Examples of several components are split first (`components`).
 
 **The restricted master** is solved exactly, by an interior point method, where there are more columns than weights, or
 few of them. Else by ascent, an example at a time (`blocks`). The ascent
@@ -29,7 +29,7 @@ import scipy.sparse as sp
 from convexstruct.arrays import Labels, Vector
 from convexstruct.core.certificates import magnitude
 from convexstruct.core.iterate import Iterate
-from convexstruct.core.options import at_least, or_none, positive, read_options, seed, share
+from convexstruct.core.options import at_least, read_options, seed
 from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.problem import StructuredSVM
@@ -37,7 +37,7 @@ from convexstruct.families.structured_svm.solvers.column_generation.blocks impor
 from convexstruct.families.structured_svm.solvers.column_generation.components import by_component, witness_of_whole
 from convexstruct.families.structured_svm.solvers.column_generation.pools import LabellingPools
 from convexstruct.families.structured_svm.solvers.column_generation.restricted_master import EXACT_GAP, solve_pools
-from convexstruct.families.structured_svm.solvers.column_generation.tempering import Schedule, Temper
+from convexstruct.families.structured_svm.solvers.column_generation.tempering import Temper
 from convexstruct.families.structured_svm.solvers.example_blocks import starting_w
 from convexstruct.inference.exact import TreeInference
 
@@ -68,46 +68,20 @@ GROWN_WORK = 1e8
 
 @dataclass(frozen=True)
 class ColumnGeneration:
-    """Options.
+    """steps : the most L-BFGS steps of a stage of tempering; more after poor stages. stages : the most stages, 0 for no
+    tempering. seed : of the samples for the first pools, and of the order of examples."""
 
-    temperature : tau of the first stage of tempering, in units of the largest node loss. shrink : its factor from stage
-        to stage.
-    steps : the most L-BFGS steps of a stage; more after poor stages. stages : the most stages, 0 for no tempering.
-    switch : the relative gap at which tempering ends; None: by the size of the problem (`SWITCHES`).
-    samples : labellings of an example drawn from q for the first pools; None: by the number of nodes (`SAMPLED`).
-    seed : of the samples, and of the order of examples.
-    """
-
-    temperature: float = 0.25
-    shrink: float = 0.8
     steps: int = 20
     stages: int = 40
-    switch: float | None = None
-    samples: int | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
-        read_options(
-            self,
-            temperature=positive,
-            shrink=share,
-            steps=at_least(1),
-            stages=at_least(0),
-            switch=or_none(positive),
-            samples=or_none(at_least(0)),
-            seed=seed,
-        )
+        read_options(self, steps=at_least(1), stages=at_least(0), seed=seed)
 
     def iterate(self, problem: StructuredSVM | OracleSVM, start: Solution | None = None) -> Iterator[Iterate]:
         """One iterate at the first w, one a stage and one a round of the pools; the run ends where no labelling is
         violated beyond rounding. An `OracleSVM` is solved by the pools alone. Of ``start`` w is used, and without
-        tempering the labellings of its witness too.
-
-        Raises
-        ------
-        ValueError
-            If the w of ``start`` does not fit the problem.
-        """
+        tempering the labellings of its witness too. ValueError if that w does not fit the problem."""
         if isinstance(problem, OracleSVM):
             yield from self._pooled(problem, start)
             return
@@ -140,9 +114,8 @@ class ColumnGeneration:
             if not stopped:
                 return
         late = not cheap or nodes > LONG * problem.n_examples
-        switch = self.switch or SWITCHES[2 if late else 0 if nodes <= FEW_NODES else 1]
-        schedule = Schedule(self.temperature, self.shrink, self.steps, self.stages, switch, patient=not cheap)
-        temper = Temper(schedule, problem, start)
+        switch = SWITCHES[2 if late else 0 if nodes <= FEW_NODES else 1]
+        temper = Temper(problem, start, self.steps, self.stages, switch, patient=not cheap)
         yield temper.shown()
         seen: list[Labels] = [temper.labels]
         while not temper.finished:
@@ -150,8 +123,7 @@ class ColumnGeneration:
             seen = [*seen[-3:], temper.labels]
             yield temper.shown()
         pools, rng = LabellingPools(problem), np.random.default_rng(self.seed)
-        many = int(np.clip(SAMPLED / problem.features.n_nodes, *SAMPLES)) if self.samples is None else self.samples
-        for labels in [*seen, *temper.samples(many, rng)]:
+        for labels in [*seen, *temper.samples(int(np.clip(SAMPLED / nodes, *SAMPLES)), rng)]:
             pools.add(labels)
         yield from self._finish(problem, pools, temper.best_w, temper.best, temper.calls)
 

@@ -15,7 +15,6 @@ the node losses, to find a start and first pools, and its bounds are not used.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -28,8 +27,10 @@ from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.example_blocks import starting_w
 
+#: tau of the first stage, in units of the largest node loss, and its factor from stage to stage.
+TEMPERATURE, SHRINK = 0.25, 0.8
 #: A stage is poor if it leaves more than this share of the gap primal - lower bound. Exact stages leave about
-#: ``shrink``.
+#: `SHRINK`.
 POOR_SHARE = 0.9
 #: Stages without lower bounds, as under slack scaling, cannot be judged: so many are taken.
 UNJUDGED_STAGES = 6
@@ -38,28 +39,22 @@ UNJUDGED_STAGES = 6
 LONGEST_STAGE = 8
 
 
-class Schedule(NamedTuple):
-    """temperature, shrink, steps, stages : see `ColumnGeneration`. switch : the relative gap at which the stages end.
-    patient : whether a poor stage is followed by a longer one."""
-
-    temperature: float
-    shrink: float
-    steps: int
-    stages: int
-    switch: float
-    patient: bool
-
-
 class Temper:
     """The state of the stages: the last w with P(w) and its most violated labels, the best w so far, and q by its
-    natural parameters Theta = ``theta`` and B = ``loss``."""
+    natural parameters Theta = ``theta`` and B = ``loss``.
 
-    def __init__(self, schedule: Schedule, problem: StructuredSVM, start: Solution | None) -> None:
-        self.schedule, self.problem = schedule, problem
+    steps, most : `ColumnGeneration`'s steps and stages. switch : the relative gap at which the stages end. patient :
+    whether a poor stage is followed by a longer one.
+    """
+
+    def __init__(
+        self, problem: StructuredSVM, start: Solution | None, steps: int, most: int, switch: float, *, patient: bool
+    ) -> None:
+        self.problem, self.most, self.switch, self.patient = problem, most, switch, patient
         self.smooth = problem.scaling == "margin" and not problem.loss.zero_one
         self.theta, self.loss = np.zeros(problem.dimension), 0.0
         self.w = starting_w(problem, start)
-        self.tau = schedule.temperature * float(problem.loss.costs.max(initial=0.0))
+        self.tau = TEMPERATURE * float(problem.loss.costs.max(initial=0.0))
         found = problem.most_violated(self.w)
         self.calls = 1
         self.value, self.labels = found.value, found.labels
@@ -68,7 +63,7 @@ class Temper:
         self._witness: tuple[Vector, float] | None = None
         self._gap = np.inf
         self.stages = 0
-        self._steps = schedule.steps
+        self._steps, self._longest = steps, LONGEST_STAGE * steps
         self.finished = self.tau <= 0 or not problem.oracle.summable  # the loss is 0, or the oracle has no sums
 
     def stage(self) -> None:
@@ -104,7 +99,7 @@ class Temper:
             return
         self.w = problem.project(found.x)
         self.theta, self.loss = self.theta + self.w / tau, new_loss
-        self.tau *= self.schedule.shrink
+        self.tau *= SHRINK
         if at is not None:
             self.bound, self._witness = bound, (at, new_loss)
         worst = problem.most_violated(self.w)
@@ -119,16 +114,15 @@ class Temper:
         """Decide whether the stages end, and how many steps the next one has."""
         gap = self.best - self.bound
         poor = self.smooth and gap > POOR_SHARE * self._gap
-        most = LONGEST_STAGE * self.schedule.steps
         stuck = (
-            poor and not (self.schedule.patient and self._steps < most)
+            poor and not (self.patient and self._steps < self._longest)
             if self.smooth
             else self.stages >= UNJUDGED_STAGES
         )
         if poor:
-            self._steps = min(2 * self._steps, most)
-        near = gap <= self.schedule.switch * magnitude(self.problem, self.best)
-        self.finished = near or stuck or self.stages >= self.schedule.stages
+            self._steps = min(2 * self._steps, self._longest)
+        near = gap <= self.switch * magnitude(self.problem, self.best)
+        self.finished = near or stuck or self.stages >= self.most
         self._gap = gap
 
     def samples(self, many: int, rng: np.random.Generator) -> Iterator[Labels]:
