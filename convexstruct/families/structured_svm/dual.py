@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from convexstruct import deadline
 from convexstruct.arrays import Point, Vector
 from convexstruct.families.structured_svm.kernel_rounding import of_lower_bound
 from convexstruct.families.structured_svm.witness import (
+    Enclosed,
     Posed,
     Witness,
     agreeing,
@@ -39,20 +40,8 @@ from convexstruct.families.structured_svm.witness import (
 )
 from convexstruct.features.graphs.gram import GramFeatures
 from convexstruct.inference.differences import Marginals
-from convexstruct.inference.exact import Inference
 from convexstruct.oracles.tree import forest as levels
 from convexstruct.rounding import TINY, Rounded, RoundedArray, exact, gamma, row_norms, square, summed
-
-
-class Margin(Posed, Protocol):
-    """What the dual value needs of a structural SVM; documented in `StructuredSVM`."""
-
-    @property
-    def oracle(self) -> Inference: ...
-
-    def project(self, w: Vector) -> Vector: ...
-
-    def enclosed(self, witness: Witness) -> Enclosed: ...
 
 
 class Aggregate(NamedTuple):
@@ -62,24 +51,13 @@ class Aggregate(NamedTuple):
     loss: float
 
 
-class Enclosed(NamedTuple):
-    """Psi (d,) and E, with how far those of an alpha whose shares sum to at most 1 + excess are from them. Not finite
-    if an intermediate number was not. spread : sum_p sqrt(K_pp) |d_p| if the features come from a kernel
-    (`kernel_rounding`), else 0."""
-
-    psi: RoundedArray
-    loss: Rounded
-    excess: float
-    spread: float = 0.0
-
-
-def aggregate(problem: Margin, dual_point: Point) -> Aggregate:
+def aggregate(problem: Posed, dual_point: Point) -> Aggregate:
     """(Psi, E) of a witness whose shares are clipped at 0 and scaled to sum to at most 1."""
     found = problem.enclosed(read_witness(problem, dual_point))
     return Aggregate(found.psi.value, float(found.loss))
 
 
-def enclosed(problem: Margin, witness: Witness) -> Enclosed:
+def enclosed(problem: Posed, witness: Witness) -> Enclosed:
     """(Psi, E) of a witness, as `aggregate`, with bounds on their errors."""
     if problem.shards is not None and problem.kernel is None:  # the norms of a kernel's features lie here
         given = [(of_examples(witness, problem.features, *ends),) for ends in pairwise(problem.shards.at)]
@@ -120,7 +98,7 @@ def excess_of(rows: int, ceiling: Vector) -> float:
     return gamma(rows + 16) + (rows * TINY / smallest if smallest > 0 else math.inf)
 
 
-def _add_marginals(problem: Margin, mixed: Marginals, witness: Witness, share: Vector) -> None:
+def _add_marginals(problem: Posed, mixed: Marginals, witness: Witness, share: Vector) -> None:
     features, size = problem.features, problem.features.n_labels
     if max(float(witness.node_marginals.max()), float(witness.edge_marginals.max(initial=0.0))) > 1e100:
         mixed.node[:] = np.nan  # sums of such numbers may overflow; no distribution has them
@@ -141,7 +119,7 @@ def _add_marginals(problem: Margin, mixed: Marginals, witness: Witness, share: V
 # -- Psi and E ---------------------------------------------------------------------------------------------------------
 
 
-def _spread(problem: Margin, away: RoundedArray) -> float:
+def _spread(problem: Posed, away: RoundedArray) -> float:
     """An upper bound on sum_p sqrt(K_pp) |d_p|; 0 without a kernel."""
     if problem.kernel is None:
         return 0.0
@@ -149,7 +127,7 @@ def _spread(problem: Margin, away: RoundedArray) -> float:
     return summed(exact(problem.kernel.sizes) * norms, positive=True).upper
 
 
-def _loss(problem: Margin, mixed: Marginals, lost_by: Vector) -> Rounded:
+def _loss(problem: Posed, mixed: Marginals, lost_by: Vector) -> Rounded:
     """E. lost_by (N,) : sum_y alpha_i(y) E_i(y), used under slack scaling and the zero-one loss."""
     costs = problem.loss.costs
     rate = mixed.relative + gamma(costs.shape[1] + 4)
@@ -163,7 +141,7 @@ def _loss(problem: Margin, mixed: Marginals, lost_by: Vector) -> Rounded:
 # -- the bound ---------------------------------------------------------------------------------------------------------
 
 
-def dual(problem: Margin, witness: Witness) -> Rounded:
+def dual(problem: Posed, witness: Witness) -> Rounded:
     """max over 0 <= t <= 1 - eta of D(t Psi, t E), and its allowance: at least 0 = D(0), or -inf if not finite."""
     with np.errstate(all="ignore"):
         return on_ray(problem.enclosed(witness), problem.lam, problem.project, problem.kernel)

@@ -118,7 +118,8 @@ class Labellings:
     def joint_rows(self, flat: Labels, examples: Index | None = None) -> Matrix:
         """`joint_each` as an array."""
         chosen = range(self.n_examples) if examples is None else examples.tolist()
-        rows = [self.met(i, part)[0] for i, part in zip(chosen, self._parts(flat, chosen))]
+        ends = np.cumsum([len(self.examples[i].y) for i in chosen])
+        rows = [self.met(i, part)[0] for i, part in zip(chosen, np.split(flat, ends[:-1]))]
         return np.array(rows).reshape(len(rows), self.dimension)
 
     def joint(self, flat: Labels, weight: Vector) -> Vector:
@@ -131,9 +132,6 @@ class Labellings:
     def of(self, flat: Labels) -> Vector:
         """E_i(y); shape (N,)."""
         return np.array([self.met(i, part)[1] for i, part in enumerate(self.split(flat))])
-
-    def _parts(self, flat: Labels, examples: Any) -> list[Labels]:
-        return np.split(flat, np.cumsum([len(self.examples[i].y) for i in examples])[:-1])
 
 
 def read_labelling(name: str, value: Any, length: int | None = None) -> Labels:

@@ -31,7 +31,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -44,10 +44,11 @@ from convexstruct.arrays import OPTIONAL, Index, Labels, Point, Vector
 from convexstruct.core.certificates import Unconstrained
 from convexstruct.core.mixtures import Mixture, outside_simplex, read_mixture
 from convexstruct.core.scale import Scale
-from convexstruct.families.structured_svm.dual import Enclosed, excess_of, on_ray
+from convexstruct.families.structured_svm.dual import excess_of, on_ray
 from convexstruct.families.structured_svm.evaluation import Evaluation
 from convexstruct.families.structured_svm.labellings import Example, Labellings, read_labelling
 from convexstruct.families.structured_svm.rounding import objective
+from convexstruct.families.structured_svm.witness import Enclosed
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.inference.shards import Shards, Workers, in_shards, joined
 from convexstruct.rounding import TINY, UNIT, Rounded, RoundedArray, exact, gamma, total
@@ -91,7 +92,7 @@ class OracleSVM(Unconstrained):
         joint_feature: Callable[[Any, Labels], ArrayLike],
         loss: Callable[[Labels, Labels], float],
         best: Callable[[Any, Labels | None, Vector], Any],
-        examples: Any,
+        examples: Sequence[tuple[Any, ArrayLike]],
         *,
         exact: bool = False,
         weights: ArrayLike | None = None,
@@ -100,7 +101,24 @@ class OracleSVM(Unconstrained):
         lam: float | None = None,
         beta: float | None = None,
     ) -> OracleSVM:
-        """See `StructuredSVM.from_oracle`."""
+        """Any structure, margin scaling, by three functions.
+
+        Parameters
+        ----------
+        joint_feature : (x, y) -> f(x, y), (d,) numbers; ValueError where y is no labelling of x.
+        loss : (y, predicted) -> a number >= 0, loss(y, y) = 0.
+        best : (x, y, w) -> a labelling y' of the largest loss(y, y') + <w, f(x, y')>, or a pair of a good labelling and
+            an upper bound on that maximum. With y = None, asked by `predict` alone, the loss is left out.
+        examples : pairs (x, y); y is an array of whole numbers >= 0, and all labellings of x are as long.
+        exact : whether `best` always returns the largest; the certified upper bound rests on it (to 1e-9, relative).
+        weights : (N,) example weights omega_i, 1 by default. C, C_mean, lam, beta : exactly one; see `Scale`.
+
+        Raises
+        ------
+        ValueError
+            If anything does not fit. Later, where `best` returns no labelling or is shown not to be what it is declared
+            to be, by a labelling that is better.
+        """
         for name, given, of in (
             ("joint_feature", joint_feature, "(x, y)"), ("loss", loss, "(y, predicted)"), ("best", best, "(x, y, w)"),
         ):  # fmt: skip

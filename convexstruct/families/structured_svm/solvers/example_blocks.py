@@ -18,6 +18,7 @@ from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.evaluation import Evaluation
 from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.problem import StructuredSVM
+from convexstruct.graphs import ranges
 
 AnyProblem = TypeVar("AnyProblem", bound=StructuredSVM | OracleSVM)
 
@@ -75,13 +76,12 @@ def example_blocks(
     if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
         raise ValueError(f"block is {size!r}, wanted a whole number of at least 1, or None for all examples at once")
     order = np.arange(n) if rng is None else rng.permutation(n)
-    return [_block(problem, order[at : at + size].astype(np.intp)) for at in range(0, n, size)]
-
-
-def _block(problem: AnyProblem, examples: Index) -> ExampleBlock[AnyProblem]:
-    start = problem.features.node_start
-    nodes = np.concatenate([np.arange(start[i], start[i + 1]) for i in examples]).astype(np.intp)
-    return ExampleBlock(problem, cast(AnyProblem, problem.some(examples)), examples, nodes)
+    blocks = []
+    for at in range(0, n, size):
+        examples = order[at : at + size].astype(np.intp)
+        nodes, _ = ranges(features.node_start, examples)
+        blocks.append(ExampleBlock(problem, cast(AnyProblem, problem.some(examples)), examples, nodes))
+    return blocks
 
 
 def starting_w(problem: StructuredSVM | OracleSVM, start: Solution | None) -> Vector:

@@ -48,12 +48,8 @@ class LabellingMixture:
         if step > 0 and key != self._true[i]:
             shares[key] = shares.get(key, 0.0) + min(step, 1.0) / self._factor[i]
 
-    def witness(self) -> Point:
-        """The problem's dual witness "labels", "label_shares"."""
-        return self._written(self._shares, self._factor)
-
     def snapshot(self) -> Callable[[], Point]:
-        """A function that returns the present witness also later: shares are copied now, arrays made when called."""
+        """A function that makes the dual witness of the present shares, which are copied now."""
         return partial(self._written, [shares.copy() for shares in self._shares], self._factor.copy())
 
     def _written(self, all_shares: list[dict[bytes, float]], factor: Vector) -> Point:
