@@ -90,8 +90,7 @@ def run(sheet: Sheet) -> None:
         "after each; at once: labellings, the problem solved once a pass; one-slack: cuts, each from the oracle; "
         "cache: cuts, some of them from labellings found before",
         "P - D: between the certified bounds at the end, which both theorems put at C eps or below",
-        *(_growth(table, scaling, examples) for scaling in SCALINGS),
-        _examples([row for row in table if row["scaling"] == "margin" and row["eps"] == FIXED]),
+        f"rows of eps {FIXED:g}: constraints against the number of examples, which is what [JFY09] is about",
     ]
     sheet.left_out(
         f"{EXAMPLES - examples} of the {EXAMPLES} examples, half of the eps, and more than {QUICK_SIZES[-1]} examples "
@@ -132,27 +131,6 @@ def added(solution: Solution) -> int:
     """The constraints added, read from the solver's message; a note of the driver on rounding may precede it."""
     (number,) = re.findall(r"(\d+) (?:labellings added|cuts from)", solution.message)
     return int(number)
-
-
-def _growth(table: list[dict[str, Any]], scaling: Scaling, examples: int) -> str:
-    """How counts and bounds grow from the largest to the smallest eps."""
-    shown = [row for row in table if row["scaling"] == scaling and row["examples"] == examples]
-    first, last = shown[0], shown[-1]
-    parts = [
-        f"{name} adds {first[name]} and {last[name]} (bounds {first[bound]:.1e} and {last[bound]:.1e})"
-        for name, bound in ((name, f"{name} bound") for name in NAMES)
-    ]
-    return f"{scaling} scaling, {examples} examples, at eps {first['eps']:g} and {last['eps']:g}: {'; '.join(parts)}"
-
-
-def _examples(shown: list[dict[str, Any]]) -> str:
-    """How counts grow from the fewest to the most examples."""
-    first, last = (pick(shown, key=lambda row: int(row["examples"])) for pick in (min, max))
-    parts = [f"{name} adds {first[name]} and {last[name]}" for name in NAMES]
-    return (
-        f"margin scaling, eps {FIXED:g}, with {first['examples']} and {last['examples']} examples: {'; '.join(parts)}; "
-        "one slack in all needs no more cuts where there are more examples, which is what [JFY09] is about"
-    )
 
 
 def draw(table: list[dict[str, Any]], examples: int) -> Figure:

@@ -15,7 +15,6 @@ from the training words of the first run: a third of fold 0 for "one", three of 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -87,7 +86,11 @@ def run(sheet: Sheet) -> None:
         pairs = [split(every, protocol, fold) for fold in range(folds)]
         if sheet.quick:
             pairs = [(first(learning), first(test)) for learning, test in pairs]
-        judge = partial(letter_error, method, *hold_out(pairs[0][0], protocol, sheet.seed))
+        held = hold_out(pairs[0][0], protocol, sheet.seed)
+
+        def judge(c: float, method: Method = method, held: tuple[Words, Words] = held) -> float:
+            return fit(method, *held, c).letters
+
         c, found = sheet.choose(grid, judge, f"{said}: C = {{:g}}".format)
         end = {max(grid): ", the largest tried", min(grid): ", the smallest tried"}.get(c, "")
         chosen.append(f"{said}: C = {c:g}{end} (letter error on words held out: {listed(found, '{:.1%}')})")
@@ -168,10 +171,6 @@ def fit(method: Method, learning: Words, test: Words, c: float) -> Run:
     guessed = found.problem.predict(found.solution.point, read_pairwise(**chains(method, test).arguments))
     wrong = np.concatenate(guessed) != test.labels
     return Run(float(wrong.mean()), float(np.logical_or.reduceat(wrong, test.word_start[:-1]).mean()), found)
-
-
-def letter_error(method: Method, kept: Words, held: Words, c: float) -> float:
-    return fit(method, kept, held, c).letters
 
 
 def chains(method: Method, words: Words) -> LabelledGraphs:

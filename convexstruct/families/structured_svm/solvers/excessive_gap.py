@@ -68,13 +68,8 @@ class ExcessiveGap:
         read_options(self, accuracy=positive)
 
     def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
-        """One iterate a round; one in all where the features are 0 or their squares overflow.
-
-        Raises
-        ------
-        ValueError
-            If the problem is not of margin scaling with node losses, or a graph is too wide for a junction tree.
-        """
+        """One iterate a round; one in all where the features are 0 or their squares overflow. ValueError if the problem
+        is not of margin scaling with node losses, or a graph is too wide for a junction tree."""
         if problem.scaling != "margin" or problem.loss.zero_one:
             raise ValueError("ExcessiveGap needs margin scaling and node losses; use ColumnGeneration")
         run = _Run(problem, self.accuracy)

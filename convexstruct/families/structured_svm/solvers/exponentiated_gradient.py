@@ -65,14 +65,15 @@ class ExponentiatedGradient:
         read_options(self, groups=at_least(1), step=positive, seed=seed)
 
     def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
-        """One iterate a pass over the groups. A ``start`` is used if its witness is one Gibbs measure.
-
-        Raises
-        ------
-        ValueError
-            If the problem has no node losses, margin scaling and exact sums.
-        """
-        refuse_what_has_no_sums(problem)
+        """One iterate a pass over the groups. A ``start`` is used if its witness is one Gibbs measure. ValueError if
+        there are no sums over labellings with weights exp(<Theta, f> + B E)."""
+        if problem.scaling != "margin" or problem.loss.zero_one:
+            kind = "zero-one loss" if problem.loss.zero_one else "slack scaling"
+            raise ValueError(
+                f"problem has {kind}, wanted margin scaling with node losses: use NSlack or BlockFrankWolfe"
+            )
+        if not problem.oracle.summable:
+            raise ValueError("problem has inference without sums over labellings, wanted 'exact': use BlockFrankWolfe")
         rng = np.random.default_rng(self.seed)
         size = None if self.groups == 1 else -(-problem.n_examples // min(self.groups, problem.n_examples))
         theta, loss = _measure(problem, start)
@@ -103,15 +104,6 @@ class ExponentiatedGradient:
                 deadline.check()
                 psi = groups[at].step(psi)
             calls += max(group.tried - before for group, before in zip(groups, tried))
-
-
-def refuse_what_has_no_sums(problem: StructuredSVM) -> None:
-    """Raise ValueError unless the problem has sums over labellings with weights exp(<Theta, f> + B E)."""
-    if problem.scaling != "margin" or problem.loss.zero_one:
-        kind = "zero-one loss" if problem.loss.zero_one else "slack scaling"
-        raise ValueError(f"problem has {kind}, wanted margin scaling with node losses: use NSlack or BlockFrankWolfe")
-    if not problem.oracle.summable:
-        raise ValueError("problem has inference without sums over labellings, wanted 'exact': use BlockFrankWolfe")
 
 
 def as_gibbs(problem: StructuredSVM, held: list[tuple[Index, Vector, float]]) -> Point:

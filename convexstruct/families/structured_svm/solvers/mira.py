@@ -35,15 +35,10 @@ class Mira:
 
     C : the largest tau, the multiplier of df in a step; with a large C each step attains the full margin.
     passes : at most so many passes over the examples; the run ends after one in which w did not change.
-    k : the number of best labellings in an update, 1 or 2.
+    k : the number of best labellings in an update, 1 or 2; not 2 together with ``augmented``.
     augmented : use the most violated labelling, its loss included, in place of the best.
     average : return the mean of w over all visits; else the last w.
     seed : of the order of the examples.
-
-    Raises
-    ------
-    ValueError
-        If an option is not of its kind or range, or k is 2 together with ``augmented``.
     """
 
     C: float = 0.1
@@ -60,13 +55,8 @@ class Mira:
 
     def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
         """One iterate, after the last pass or where the time limit cut it, without a dual point. To step through the
-        passes use `walk`.
-
-        Raises
-        ------
-        ValueError
-            If the w of ``start`` does not fit the problem, or k is 2 and the oracle finds the best labelling only.
-        """
+        passes use `walk`. ValueError if the w of ``start`` does not fit the problem, or k is 2 and the oracle finds the
+        best labelling only."""
         yield from valued(problem, self.walk(problem, starting_w(problem, start)), self.average)
 
     def walk(self, problem: StructuredSVM, w: Vector) -> Iterator[Pass]:

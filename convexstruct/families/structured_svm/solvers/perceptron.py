@@ -110,11 +110,6 @@ class Perceptron:
     average : return the mean of w over all visits; else the last w.
     block : examples decoded at the same w, whose updates are added up; 1 is the perceptron.
     seed : of the order of the examples.
-
-    Raises
-    ------
-    ValueError
-        If an option is not of its kind, or passes or block is below 1.
     """
 
     passes: int = 10
@@ -127,13 +122,7 @@ class Perceptron:
 
     def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
         """One iterate, after the last pass or where the time limit cut it, without a dual point. To step through the
-        passes use `walk`.
-
-        Raises
-        ------
-        ValueError
-            If the w of ``start`` does not fit the problem.
-        """
+        passes use `walk`. ValueError if the w of ``start`` does not fit the problem."""
         yield from valued(problem, self.walk(problem, starting_w(problem, start)), self.average)
 
     def walk(self, problem: StructuredSVM, w: Vector) -> Iterator[Pass]:
