@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import convexstruct as cs
-from convexstruct.families.energy_network import ConvexEnergyNetwork, DualLBFGSB
+from convexstruct.families.energy_network import ConvexEnergyNetwork
 from convexstruct.families.energy_network.solvers import dual_lbfgsb
 from convexstruct.models.energy_network import primal
 from convexstruct.tolerances import HIGH
@@ -42,12 +42,3 @@ def test_the_first_end_is_not_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cs.solve(problem).status is cs.Status.OPTIMAL
     monkeypatch.setattr(dual_lbfgsb, "MOST_ENDED", 1)
     assert cs.solve(problem).status is cs.Status.STALLED
-
-
-def test_it_goes_on_from_a_solution() -> None:
-    problem = small(13, n=30, n_labels=5)
-    first = cs.solve(problem, DualLBFGSB(steps=5), max_iterations=3)
-    again = cs.solve(problem, start=first)
-    assert again.status is cs.Status.OPTIMAL
-    assert next(DualLBFGSB().iterate(problem, again)).lower_bound == pytest.approx(again.lower_bound, rel=HIGH.gap)
-    assert np.isfinite(first.gap)

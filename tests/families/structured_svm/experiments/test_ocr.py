@@ -45,10 +45,3 @@ def test_no_word_is_both_learned_and_judged() -> None:
     train, _ = ocr.split(numbered, "nine", 0)
     kept, held = ocr.hold_out(train, "nine", 0)
     assert (set(kept.fold.tolist()), set(held.fold.tolist())) == ({1, 2, 3, 4, 5, 6}, {7, 8, 9})
-
-
-def test_the_table_of_transitions_shows_what_follows_what() -> None:
-    method, words = ocr.METHODS["M3N, margin"], made_up(40, 7, blurred=0.5)
-    table = ocr.transitions(ocr.fit(method, words, words, 10.0).trained)
-    assert table.shape == (26, 26)
-    assert table[:3, :3].argmax(axis=1).tolist() == [1, 2, 0]

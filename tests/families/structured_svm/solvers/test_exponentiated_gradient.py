@@ -57,12 +57,6 @@ class WrittenOut:
         logs = self.every.joint @ theta + loss * self.every.loss
         return np.concatenate([scipy.special.softmax(logs[self.every.example == i]) for i in self.examples])
 
-    def radius(self) -> float:
-        """The largest distance of two labellings' features."""
-        rows = self.every.joint.toarray()
-        parts = [rows[self.every.example == i] for i in self.examples]
-        return max(float(np.linalg.norm(part[:, None] - part[None], axis=2).max()) for part in parts)
-
 
 @pytest.mark.parametrize(
     "name", ["chains, weighted, a cost matrix, C_mean", "cycles", "associative chains, three labels"]
@@ -93,19 +87,6 @@ def test_the_rates_of_the_slides_hold_for_the_steps_that_are_taken(name: str) ->
         values.append(problem.dual_value(psi, group.lost))
         assert expected - values[-1] <= most / (least * t) + ROUNDING
     assert all(later >= earlier - ROUNDING for earlier, later in pairwise(values))
-
-
-@pytest.mark.parametrize("name", ["trees, weighted", "a ladder, edge features", "associative cycles, two labels"])
-def test_a_step_of_lam_over_r_squared_c_is_always_taken_at_once(name: str) -> None:
-    problem, _ = reference(name)
-    eta = problem.lam / (WrittenOut(problem).radius() ** 2 * float(problem.ceiling.sum()))
-    rng = np.random.default_rng(0)
-    for _ in range(10):
-        theta = rng.normal(size=problem.dimension) * rng.choice([0.1, 1.0, 5.0])
-        group = exponentiated_gradient.Group(example_blocks(problem, None)[0], theta, float(rng.random()))
-        group.eta = eta
-        group.step(group.psi)
-        assert group.tried == 1
 
 
 def test_the_truth_is_a_fixed_point_so_the_start_of_the_slides_goes_nowhere() -> None:
