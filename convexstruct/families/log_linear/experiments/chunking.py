@@ -4,8 +4,8 @@ Buchholz 2000), with the usual features (F. Sha, F. Pereira, "Shallow parsing wi
 
 Features of a position: the words and tags at distance 2 at most, pairs of neighbouring words and tags, and triples of
 tags; kept are those that occur often enough in the training part. There is one table of transitions. The score is F1 of
-chunks: a chunk is right where its kind, first and last position are. Where python-crfsuite is installed, its L-BFGS
-minimises the same objective on the same features (c2 = lam/2).
+chunks: a chunk is right where its kind, first and last position are. `benchmarks/log_linear.py` has the times of
+python-crfsuite on the same features and objective.
 
 On the same features and labels: the max-margin Markov network (M3N), 1/2 |w|^2 + C sum_i H_i with Hamming's loss, by
 the default solver within a time limit; and the averaged perceptron and MIRA, which minimise nothing. C is chosen by F1
@@ -14,13 +14,10 @@ on the last fifth of the training sentences, after training on the others, whose
 
 from __future__ import annotations
 
-import importlib.util
-import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,14 +36,12 @@ from convexstruct.tolerances import LOW
 
 NAME = "chunking"
 PAPER = "paper 1, conditional random fields, on CoNLL-2000 (E. Tjong Kim Sang and S. Buchholz)"
-TITLE = "Text chunking: F1 of a conditional random field, an M3N, perceptron and MIRA; objective and time of CRFsuite"
+TITLE = "Text chunking: F1 of a conditional random field, an M3N, perceptron and MIRA"
 PUBLISHED = {"F1, Sha and Pereira 2003 (noun phrases)": 0.9438, "F1, best of the shared task, all kinds": 0.9348}
 COLUMNS = ("trained by", "sentences", "features", "weights", "objective", "lower bound", "gap", "seconds", "F1")
 
 #: Weight of lam/2 |theta|^2, and the gap to which the objective is solved.
 LAM, GAP = 1.0, 2e-8
-#: CRFsuite stops where |gradient| <= `EPSILON` |theta|, or ten rounds lower its objective by less than `DELTA` of it.
-EPSILON, DELTA = 1e-7, 1e-9
 #: Sentences for training and for testing, and least occurrences of a feature: full, and quick.
 SIZES, QUICK_SIZES = (8936, 2012, 4), (200, 200, 2)
 #: C of the M3N to choose from, and the seconds of each of its solves, of the perceptron and of MIRA: full, and quick.
@@ -139,24 +134,6 @@ def score(data: Data, problem: ConditionalRandomField | StructuredSVM, solution:
     return f1(guessed, np.split(data.test.labels, start[1:-1]))
 
 
-def crfsuite(data: Data) -> tuple[float, float]:
-    """(objective, seconds) of python-crfsuite's L-BFGS on the same features, to tight tolerances."""
-    import pycrfsuite
-
-    trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
-    at = 0
-    for labels in data.labels:
-        rows = [[name for name in row if name in data.columns] for row in data.rows[at : at + len(labels)]]
-        trainer.append(pycrfsuite.ItemSequence(rows), [str(label) for label in labels])
-        at += len(labels)
-    every = {"feature.possible_states": 1, "feature.possible_transitions": 1}
-    trainer.set_params({"c1": 0.0, "c2": 0.5 * LAM, "max_iterations": 10_000, **every})
-    trainer.set_params({"epsilon": EPSILON, "delta": DELTA})
-    with tempfile.TemporaryDirectory() as folder:
-        _, seconds = timed(trainer.train, str(Path(folder) / "model"))
-    return float(trainer.logparser.iterations[-1]["loss"]), seconds
-
-
 def f1_at(train: Sentences, least: int, seconds: float, c: float) -> float:
     """F1 on the last fifth of the sentences, after ``seconds`` of training on the others."""
     n = train.n_sentences - train.n_sentences // 5
@@ -169,7 +146,7 @@ def run(sheet: Sheet) -> None:
     """Train on one part, score on the other. Nothing is random; the seed changes nothing."""
     n_train, n_test, least = sheet.pick(SIZES, QUICK_SIZES)
     values, limit = sheet.pick((MARGIN_C, MARGIN_SECONDS), (QUICK_MARGIN_C, QUICK_MARGIN_SECONDS))
-    sheet.total = 6 + len(values)
+    sheet.total = 5 + len(values)
     sheet.step("features")
     train = conll2000("train").between(0, n_train)
     data = Data.of(train, conll2000("test").between(0, n_test), least)
@@ -185,19 +162,6 @@ def run(sheet: Sheet) -> None:
 
     sheet.step("training")
     field = row("CRF, L-BFGS", problem, tol=GAP)
-    sheet.step("CRFsuite")
-    if importlib.util.find_spec("pycrfsuite") is None:
-        sheet.notes.append("CRFsuite is left out: python-crfsuite is not installed.")
-    else:
-        objective, seconds = crfsuite(data)
-        sheet.add("CRF, CRFsuite", *sizes, objective, seconds=seconds)
-        inside = field.lower_bound * (1.0 - GAP) <= objective <= field.primal * (1.0 + GAP)
-        sheet.notes.append(
-            f"The objectives are {abs(objective - field.primal) / field.primal:.0e} apart, relative; CRFsuite's lies "
-            f"{'in' if inside else 'outside'} the certified bracket, to {GAP:g}. Ours ends at a gap of "
-            f"{field.gap:.0e}, CRFsuite where |gradient| <= {EPSILON:g} |theta|, or where ten rounds lower its "
-            f"objective by less than {DELTA:g}, relative."
-        )
     c, tried = sheet.choose(values, partial(f1_at, train, least, limit), "C of the M3N: {:g}".format, largest=True)
     sheet.step("M3N")
     margin = data.margin(c)

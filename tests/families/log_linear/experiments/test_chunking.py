@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from convexstruct.core.driver import solve
 from convexstruct.datasets.real.conll2000 import CHUNKS
 from convexstruct.families.log_linear.experiments import chunking
 from convexstruct.tolerances import LOW
@@ -40,13 +39,6 @@ def test_a_feature_that_is_rare_has_no_column_and_one_that_is_new_is_left_out() 
     columns = chunking.often(rows, 2)
     assert columns == {"a": 0}
     assert chunking.table([["a", "never seen"], ["b"]], columns).toarray().tolist() == [[1.0], [0.0]]
-
-
-def test_crfsuite_minimises_the_same_objective() -> None:
-    pytest.importorskip("pycrfsuite")
-    data = chunking.Data.of(sentences(10, 3), sentences(2, 4), 1)
-    objective, _ = chunking.crfsuite(data)
-    assert objective == pytest.approx(solve(data.problem, tol=1e-9).primal, rel=1e-6)
 
 
 @pytest.mark.slow
