@@ -68,7 +68,7 @@ from convexstruct.arrays import OPTIONAL, Index, Labels, Matrix, Point, Vector
 from convexstruct.brief import brief
 from convexstruct.core.certificates import Unconstrained
 from convexstruct.families.gaussian_process.kernels import Gram, Kernel, read_inputs
-from convexstruct.families.gaussian_process.sequences import Sequences, read_labels, same_lengths
+from convexstruct.families.gaussian_process.sequences import Sequences, same_lengths
 from convexstruct.graphs import Chains, as_sequences, chains, starts
 from convexstruct.inference.shards import Shards, Workers, in_shards
 from convexstruct.oracles.chain.chain import sum_product, viterbi
@@ -167,7 +167,7 @@ class GaussianProcessSequences(Unconstrained):
         """
         chosen = Kernel.read(kernel)
         tables = read_inputs(inputs)
-        flat, lengths = read_labels(labels, n_labels)
+        flat, lengths = as_sequences("labels", labels, whole("n_labels", n_labels, least=1))
         same_lengths(np.array([len(table) for table in tables]), lengths, "inputs")
         distinct, places = np.unique(np.concatenate(tables), axis=0, return_inverse=True)
         return cls(Gram.of(chosen, distinct), places.reshape(-1), flat, lengths, n_labels, eta, lam, stationary)
@@ -195,7 +195,7 @@ class GaussianProcessSequences(Unconstrained):
             If ``gram`` is not square, symmetric and positive semidefinite, or does not fit the sequences.
         """
         checked = gram if isinstance(gram, Gram) else Gram(gram)  # type: ignore[arg-type]
-        flat, lengths = read_labels(labels, n_labels)
+        flat, lengths = as_sequences("labels", labels, whole("n_labels", n_labels, least=1))
         if places is None:
             if checked.size != len(flat):
                 raise ValueError(f"gram is {checked.size} x {checked.size}, the sequences have {len(flat)} positions")

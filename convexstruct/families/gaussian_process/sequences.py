@@ -3,19 +3,16 @@ input, where kernels depend on the position); a shard holds some sequences."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Index, Labels, Matrix
-from convexstruct.graphs import Chains, as_sequences, chains, starts
+from convexstruct.arrays import Index, Matrix
+from convexstruct.graphs import Chains, chains, starts
 from convexstruct.marginals.triplets import sums_by
 from convexstruct.oracles.chain.chain import sum_product
-from convexstruct.validation.arguments import whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,11 +49,6 @@ class Sequences:
         ``label`` (D, S) and ``transition`` (S, S), or (T - 1, S, S), a table a step."""
         found = sum_product(self.chains, label[self.packed_places], transition)
         return float(found.log_partition.sum()), np.asarray(self.sums @ found.node), found.edge
-
-
-def read_labels(labels: Sequence[ArrayLike], n_labels: int) -> tuple[Labels, Index]:
-    """The labels one sequence after the other, and the positions of each sequence; ValueError if they are none."""
-    return as_sequences("labels", labels, whole("n_labels", n_labels, least=1))
 
 
 def same_lengths(found: Index, lengths: Index, name: str) -> None:

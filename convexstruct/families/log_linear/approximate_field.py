@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Labels, Point, Vector
+from convexstruct.arrays import ROUNDING_BOUND, Labels, Point, Vector
 from convexstruct.brief import brief
 from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.penalised import LikelihoodField, feature_sums, largest_scores
@@ -35,21 +35,25 @@ from convexstruct.oracles.loopy.belief_propagation import FactorGraph, factor_gr
 from convexstruct.oracles.loopy.tree_reweighted import SpanningTrees, spanning_trees, upper_bound
 from convexstruct.rounding import Rounded, gamma
 from convexstruct.validation.arguments import mapping
+from convexstruct.validation.arrays import frozen
 
 
 @dataclass(frozen=True, eq=False)
 class ApproximateField(LikelihoodField):
     """A Markov random field whose likelihood is only approximated; made by `ApproximateField.read`.
 
-    factors : the model. samples : (m, n) labels, from 0. weights : (m,) omega > 0. scale : lam and C. l1 : weight of
-    |theta|_1.
+    factors : the model. samples : (m, n) labels, from 0. weights : (m,) omega > 0. sums (d,) : s. mass : M. scale : lam
+    and C. l1 : weight of |theta|_1. off (d,) : bounds on the error of ``sums``.
     """
 
     factors: Factors
     samples: Labels
     weights: Vector
+    sums: Vector
+    mass: float
     scale: Scale
-    l1: float = 0.0
+    l1: float
+    off: Vector = field(repr=False, metadata=ROUNDING_BOUND)
     family: ClassVar[str] = "log_linear"
 
     __repr__ = brief
@@ -84,26 +88,10 @@ class ApproximateField(LikelihoodField):
         factors = forbid(factors, forbidden)
         read = factors.read_samples("samples", samples)
         scale = Scale.read(len(read), free=True, C=C, C_mean=C_mean, lam=lam, beta=beta)
-        return cls(factors, read, example_weights(weights, len(read)), scale, Penalty(scale.lam, l1).l1)
-
-    @cached_property
-    def mass(self) -> float:
-        """M."""
-        return math.fsum(self.weights.tolist())
-
-    @cached_property
-    def _sums(self) -> tuple[Vector, Vector]:
-        return feature_sums(self.factors, self.factors.counts(self.samples, self.weights), len(self.samples))
-
-    @property
-    def sums(self) -> Vector:
-        """s, the sums of the features; (d,)."""
-        return self._sums[0]
-
-    @property
-    def off(self) -> Vector:
-        """Bounds on the error of s; (d,)."""
-        return self._sums[1]
+        omega = example_weights(weights, len(read))
+        sums, off = feature_sums(factors, factors.counts(read, omega), len(read))
+        mass = math.fsum(omega.tolist())
+        return cls(factors, read, omega, frozen(sums), mass, scale, Penalty(scale.lam, l1).l1, frozen(off))
 
     @cached_property
     def graph(self) -> FactorGraph:

@@ -294,7 +294,7 @@ class ConditionalRandomField(Penalised):
         """A valid lower bound with its allowance: D at a mixture or, with a penalty, at the best mixture of it with
         the truth. At least 0, the bound of the truth alone; -inf if ``dual_point`` is no mixture."""
         mixture = self._read_dual(dual_point)
-        if self._infeasibility(mixture) > DUAL_ROUNDING:
+        if outside_simplex(mixture, mixture.label_shares, mixture.gibbs_shares) > DUAL_ROUNDING:
             return Rounded(-math.inf)
         with np.errstate(all="ignore"):
             basis = self.basis
@@ -343,7 +343,8 @@ class ConditionalRandomField(Penalised):
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """How far the shares are from distributions."""
-        return {"shares outside the simplex": self._infeasibility(self._read_dual(dual_point))}
+        mixture = self._read_dual(dual_point)
+        return {"shares outside the simplex": outside_simplex(mixture, mixture.label_shares, mixture.gibbs_shares)}
 
     def _read_dual(self, dual_point: Point) -> Mixture:
         given = dict(mapping("dual_point", dual_point, (), (*Mixture._fields, "gibbs_in_basis")))
@@ -360,10 +361,6 @@ class ConditionalRandomField(Penalised):
             found = [self.basis.coordinates(theta) for theta in mixture.gibbs]
             mixture = mixture._replace(gibbs=np.reshape(found, mixture.gibbs.shape))
         return mixture
-
-    @staticmethod
-    def _infeasibility(mixture: Mixture) -> float:
-        return outside_simplex(mixture, mixture.label_shares, mixture.gibbs_shares)
 
     def rounding_reason(self, point: Point, dual_point: Point | None) -> str:
         """Which data make the allowances large: a feature of another size than the rest, or a large C."""

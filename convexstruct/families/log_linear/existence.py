@@ -120,8 +120,7 @@ def outside(rows: sp.csr_array, moments: Vector, slack: float) -> bool:
     error = sp.vstack([sp.hstack([rows.T, -one]), sp.hstack([-rows.T, -one])], format="csr")
     cost, total = np.append(np.zeros(n), 1.0), np.append(np.ones(n), 0.0)[None]
     around = np.concatenate((moments, -moments)) + slack
-    limited = ACCURACY | {"time_limit": deadline.left()}
-    found = scipy.optimize.linprog(cost, error, around, total, [1.0], (0.0, None), method="highs", options=limited)
+    found = _solved(cost, A_ub=error, b_ub=around, A_eq=total, b_eq=[1.0], bounds=(0.0, None))
     return found.status == 0 and bool(found.fun > 1e-7 * max(1.0, float(np.abs(moments).max(initial=0.0))))
 
 

@@ -157,7 +157,7 @@ class HiddenField(Penalised):
         """Whether every K_i is a single labelling: then P is convex, and that of ``model``."""
         if isinstance(self.model, ConditionalRandomField):
             return bool((self.known.sum(axis=1) == 1).all())
-        return bool((self._samples.sum(axis=2) == 1 if self._samples.ndim == 3 else self._samples >= 0).all())
+        return bool((self.known.sum(axis=2) == 1 if self.known.ndim == 3 else self.known >= 0).all())
 
     @cached_property
     def unknown(self) -> bool:
@@ -165,12 +165,7 @@ class HiddenField(Penalised):
         if isinstance(self.model, ConditionalRandomField):
             return bool(self.known.all())
         each = enumerate(self.model.factors.cards)
-        return all(labels_allowed(self._samples, v, card).all() for v, card in each)
-
-    @property
-    def _samples(self) -> Labels | Flags:
-        """``known`` of a Markov random field: labels (m, n), or flags (m, n, S)."""
-        return self.known
+        return all(labels_allowed(self.known, v, card).all() for v, card in each)
 
     def some(self, examples: Index) -> HiddenField:
         """The problem of some of the examples or samples, with the whole penalty."""
@@ -226,7 +221,7 @@ class HiddenField(Penalised):
             sums = model.oracle.sums(np.where(self.known, node, -np.inf), edge, model.ceiling)
             return float(model.ceiling @ sums.log_partition), model.features.adjoint(sums.node, sums.edge)
         flat = model.factors.design @ theta
-        logs, entries = model.inference.clamped(flat, self._samples, model.weights)
+        logs, entries = model.inference.clamped(flat, self.known, model.weights)
         assert model.weights is not None
         return model.scale.C * float(model.weights @ logs), model.scale.C * model.factors.moments(entries)
 
@@ -308,7 +303,7 @@ class HiddenField(Penalised):
         if not reach < GREATEST:
             return Rounded(math.inf)
         free = model.inference.sums(flat).log_partition
-        fixed = model.inference.clamped(flat, self._samples)[0]
+        fixed = model.inference.clamped(flat, self.known)[0]
         loss = model.scale.C * summed(model.weights * (exact(free) - fixed))
         # each known variable adds a score of 0; the last term is for the differences
         own = 2.0 * model.mass * (rounding + gamma(model.factors.n_variables + 4) * reach)
@@ -338,7 +333,7 @@ class HiddenField(Penalised):
             found = self.model.oracle.best(np.where(self.known, node, -np.inf), edge)
             return self.model.features.split_labels(found.labels)
         model = self.model
-        return list(model.inference.completed("samples", model.factors.design @ theta, self._samples))
+        return list(model.inference.completed("samples", model.factors.design @ theta, self.known))
 
     def predict(self, point: Any, examples: Any = None) -> list[Labels]:
         """The most probable labelling of each of ``examples``, as ``predict`` of ``model`` has it."""

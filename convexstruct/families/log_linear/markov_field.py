@@ -19,8 +19,7 @@ clique tables of the witness are changed a little such that the moments are rest
 the bound is lowered by what the g that rounding leaves can contribute: it then holds over all theta at which no table
 of a factor has a score beyond 1000 nats (`.basis`).
 
-**Errata.** The second derivative of ln Z is Cov f, as the last line of its derivation says; above it the index of an
-expectation and a minus are wrong.
+**Errata.** The second derivative of ln Z is Cov f, as the last line of its derivation says; two lines above are wrong.
 
 **Dual witness**: {"theta": (d,)}, the Gibbs distribution there, or {"cliques": (n,)}, clique tables as
 `FactorPolytope` lays them out. Both are read as conditionals from the root, so that either stands for some

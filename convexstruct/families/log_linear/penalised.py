@@ -155,16 +155,9 @@ class LikelihoodField(FactorField):
     """A factor field whose data have a mass M = ``mass`` and sums of features s = ``sums`` (d,); ``off`` (d,) bounds
     the error of s."""
 
-    if TYPE_CHECKING:  # fields of one problem, computed by the other
-
-        @property
-        def mass(self) -> float: ...
-
-        @property
-        def sums(self) -> Vector: ...
-
-        @property
-        def off(self) -> Vector: ...
+    mass: float
+    sums: Vector
+    off: Vector
 
     @property
     def rounded_mass(self) -> Rounded:

@@ -4,9 +4,8 @@ r"""Averaged stochastic gradient (Polyak and Juditsky 1992; step sizes of Xu 201
 
 over examples in random order, ``batch`` at a time. Each pass reports the average of the iterates since the last pass
 whose number is a power of 2, so that early iterates are dropped. gamma_0 is a power of 2 (times the inverse of the
-largest curvature): the one with the least P of a sample after a few steps. The method is fast to a few digits and slow
-beyond them; each report costs one sum over all examples. It ends after ``passes``: without a penalty nothing else would
-end it, since the lower bound needs the moments to more digits than it finds.
+largest curvature): the one with the least P of a sample after a few steps. It ends after ``passes``: without a penalty
+nothing else would end it, since the lower bound needs the moments to more digits than it finds.
 """
 
 from __future__ import annotations

@@ -15,10 +15,9 @@ the mean of all theta, each weighted by the number of its step, since a single t
 is certified.
 
 The Hessian of the log likelihood of one sample is -Cov f, and ascent overshoots where a step exceeds 2 over its largest
-eigenvalue. For a tied parameter of an 8 x 8 image that is 25 to 900, so that a_0 = 1 runs off. By default a_0 is of its
-own for each parameter, 1 / (L v_j): v_j the variance of its feature, L the largest eigenvalue of the covariance of
-f_j / sqrt(v_j). Both are the larger of what they are under the data, the model's at the maximum, and under uniform
-labels, the model's at theta = 0.
+eigenvalue. By default a_0 is of its own for each parameter, 1 / (L v_j): v_j the variance of its feature, L the largest
+eigenvalue of the covariance of f_j / sqrt(v_j). Both are the larger of what they are under the data, the model's at the
+maximum, and under uniform labels, the model's at theta = 0.
 """
 
 from __future__ import annotations
@@ -48,11 +47,10 @@ POWER_STEPS = 20
 
 
 class Step(NamedTuple):
-    """theta (d,) after a step, the mean so far, each theta weighted by its number, and the samples D- (m, n)."""
+    """theta (d,) after a step, and the mean so far, each theta weighted by its number."""
 
     theta: Vector
     mean: Vector
-    perturbed: Labels
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ class ContrastiveDivergence:
         yield self._iterate(mean, done)
 
     def walk(self, problem: MarkovRandomField | ApproximateField, theta: Vector | None = None) -> Iterator[Step]:
-        """Yield theta, the mean so far and the samples after every step."""
+        """Yield theta and the mean so far after every step."""
         factors, samples, weights = problem.factors, problem.samples, problem.weights
         if samples is None or weights is None:
             raise sentence("problem has moments and no samples, wanted samples: chains start on them")
@@ -108,7 +106,7 @@ class ContrastiveDivergence:
             length = largest / (1.0 + t / self.decay)
             theta = penalty.prox(theta + length * gradient, length)
             mean = mean + 2.0 / (t + 2.0) * (theta - mean)
-            yield Step(theta, mean, chains)
+            yield Step(theta, mean)
 
     def _iterate(self, mean: Vector, done: int) -> Iterate:
         kind = "persistent chains" if self.persistent else f"k = {self.k}"

@@ -203,14 +203,9 @@ class Sampled:
         weights = self.weighted(theta)[1]
         return 1.0 / float(weights @ weights)
 
-    @cached_property
-    def _sizes(self) -> Vector:
-        """The most that each parameter, at 1, moves a score of a factor; (d,)."""
-        return self.problem.factors.largest
-
     def near(self, theta: Vector) -> bool:
         """Whether no parameter has moved far and enough samples are effective."""
-        moved = float((np.abs(theta - self.theta_0) * self._sizes).max(initial=0.0))
+        moved = float((np.abs(theta - self.theta_0) * self.problem.factors.largest).max(initial=0.0))
         return moved <= LONGEST_MOVE and self.effective(theta) >= self.least
 
     def value_and_gradient(self, theta: Vector) -> tuple[float, Vector]:

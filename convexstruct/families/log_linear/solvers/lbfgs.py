@@ -2,15 +2,11 @@ r"""L-BFGS, from a multiple of the identity or from the inverse of the Hessian's
 
 metric="scalar": H_0 is a multiple of the identity.
 metric="diagonal": H_0 is the inverse of lam + C sum_v x_vj^2 p_v (1 - p_v), and the same of edges (Nocedal and Wright,
-Numerical Optimization, chapter 7), for features of different sizes. It is recomputed as theta moves, since p is uniform
-at the start and nearly 0 or 1 mostly at the end. The pairs are kept then, since they describe P whatever H_0 is.
+Numerical Optimization, chapter 7), for features of different sizes. It is recomputed as theta moves; the pairs stay.
 
 Where features occur together, as indicators of a word and of its neighbours do, or tables of pairs and of their nodes,
-P has directions in which the frequent ones cancel, and its Hessian is about lam there. Scaled by its diagonal, it is
-lam / diagonal; in the scalar metric such eigenvalues are a cluster, which takes fewer steps. Where features are
-uncorrelated, the diagonal metric takes fewer. `coherent` decides.
-
-Without l1 a step is accepted by Armijo's condition on the decrease of P and Wolfe's on the slope (`wolfe_search`).
+P has directions in which the frequent ones cancel, and its Hessian is about lam there: in the scalar metric such
+eigenvalues are a cluster, which takes fewer steps. Elsewhere the diagonal metric takes fewer. `coherent` decides.
 
 **|theta|_1** (orthant-wise, Andrew and Gao 2007). Inside an orthant |theta|_1 is linear and P smooth. Each round takes
 the subgradient v of least norm, multiplies -v by the L-BFGS matrix of the smooth part, sets entries of this direction d
@@ -56,8 +52,6 @@ from convexstruct.families.log_linear.solvers.descent import (
 )
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 
-#: The choices of H_0.
-METRICS = ("scalar", "diagonal")
 #: Features are coherent where the largest eigenvalue of their X'X, scaled to a diagonal of 1, is above this, as
 #: `POWER_STEPS` steps of the power method find it: it is 1 for orthogonal features, about 20 for the indicators of
 #: CoNLL-2000.
@@ -86,7 +80,7 @@ class LBFGS:
 
     def __post_init__(self) -> None:
         numbers = {"restarts": at_least(1), "spread": positive, "seed": seed}
-        read_options(self, memory=at_least(1), metric=one_of(*METRICS), **numbers)
+        read_options(self, memory=at_least(1), metric=one_of("scalar", "diagonal"), **numbers)
 
     def iterate(
         self,
