@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Solution
-from convexstruct.tolerances import HIGH, Profile
+from convexstruct.tolerances import HIGH, LOW, Profile
 from convexstruct.verification import verify
 from convexstruct.verification.outcome import Outcome
 from tests.verification.rows import told
@@ -73,6 +73,21 @@ def shares_above_one(problem: Any) -> Any:
     assert solution.dual_point is not None
     raised = {k: 1.01 * v if k.endswith("shares") else v for k, v in solution.dual_point.items()}
     return replace(solution, dual_point=raised)
+
+
+def instead(**changes: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Solves another problem: each named field is replaced by its function of the problem."""
+    return lambda problem: honest(replace(problem, **{name: made(problem) for name, made in changes.items()})).point
+
+
+def stops_early(problem: Any) -> Any:
+    """After three rounds."""
+    return solve(problem, tol=HIGH, max_iterations=3).point
+
+
+def borrowed_bound(problem: Any) -> Any:
+    """Claims the optimal bound, with a witness that proves less."""
+    return replace(honest(problem), dual_point=solve(problem, tol=LOW, max_iterations=1).dual_point)
 
 
 def not_a_number(problem: Any) -> Any:

@@ -7,24 +7,26 @@ from typing import Any
 
 import numpy as np
 
-from convexstruct.core.driver import solve
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.oracles.chain.chain import viterbi
-from convexstruct.tolerances import HIGH, LOW
-from tests.mutants import ABOVE, TOO_GOOD, Mutant, flattered_value, honest, loosened_bound, not_a_number
+from convexstruct.tolerances import HIGH
+from tests.mutants import (
+    ABOVE,
+    TOO_GOOD,
+    Mutant,
+    borrowed_bound,
+    flattered_value,
+    honest,
+    instead,
+    loosened_bound,
+    not_a_number,
+    stops_early,
+)
 
 
 def wrong_sign(problem: GaussianProcessSequences) -> Any:
     """<z, Ku> is added, not subtracted."""
     return -honest(problem).point["u"]
-
-
-def twice_the_prior(problem: GaussianProcessSequences) -> Any:
-    return honest(replace(problem, lam=2.0 * problem.lam)).point
-
-
-def mean_for_sum(problem: GaussianProcessSequences) -> Any:
-    return honest(replace(problem, lam=problem.lam * len(problem.lengths))).point
 
 
 def no_transitions(problem: GaussianProcessSequences) -> Any:
@@ -39,12 +41,6 @@ def transposed(problem: GaussianProcessSequences) -> Any:
     transition = problem.split(u)[1]
     transition[:] = transition.T.copy()
     return u
-
-
-def one_sequence(problem: GaussianProcessSequences) -> Any:
-    """The sequences are read as one: a transition from the end of each to the start of the next."""
-    joined = replace(problem, lengths=np.array([problem.lengths.sum()]))
-    return honest(joined).point
 
 
 def scores_for_coefficients(problem: GaussianProcessSequences) -> Any:
@@ -87,16 +83,6 @@ def jitter(problem: GaussianProcessSequences) -> Any:
     return honest(replace(problem, gram=replace(problem.gram, matrix=matrix + ridge * np.eye(len(matrix))))).point
 
 
-def stops_early(problem: GaussianProcessSequences) -> Any:
-    return solve(problem, tol=HIGH, max_iterations=3).point
-
-
-def borrowed_bound(problem: GaussianProcessSequences) -> Any:
-    """Claims the optimal bound, with a witness that proves less."""
-    solution = honest(problem)
-    return replace(solution, dual_point=solve(problem, tol=LOW, max_iterations=1).dual_point)
-
-
 def empty_witness(problem: GaussianProcessSequences) -> Any:
     solution = honest(problem)
     return replace(solution, dual_point={"u": np.full(problem.dimension, np.inf)})
@@ -112,14 +98,18 @@ def changed_input(problem: GaussianProcessSequences) -> Any:
 MUTANTS: tuple[Mutant, ...] = (
     Mutant("wrong_sign", "the data term has the wrong sign", wrong_sign, "gp-enumerated", ABOVE, "is a sign wrong"),
     Mutant(
-        "twice_the_prior", "the 1/2 of the prior is forgotten", twice_the_prior, "gp-enumerated", ABOVE,
-        "twice the prior",
+        "twice_the_prior", "the 1/2 of the prior is forgotten", instead(lam=lambda problem: 2.0 * problem.lam),
+        "gp-enumerated", ABOVE, "twice the prior",
     ),
-    Mutant("mean_for_sum", "the likelihood is a mean, not a sum", mean_for_sum, "gp-planted-two", ABOVE, "lam N"),
+    Mutant(
+        "mean_for_sum", "the likelihood is a mean, not a sum",
+        instead(lam=lambda problem: problem.lam * len(problem.lengths)), "gp-planted-two", ABOVE, "lam N",
+    ),
     Mutant("no_transitions", "transitions are left out", no_transitions, "gp-strong-transitions", ABOVE),
     Mutant("transposed", "the transition table is transposed", transposed, "gp-windows-rbf", ABOVE, "table transposed"),
     Mutant(
-        "one_sequence", "the ends of sequences are forgotten", one_sequence, "gp-length-one", ABOVE, "one long sequence"
+        "one_sequence", "a transition from the end of each sequence to the start of the next",
+        instead(lengths=lambda problem: np.array([problem.lengths.sum()])), "gp-length-one", ABOVE, "one long sequence",
     ),
     Mutant(
         "scores_for_coefficients", "t = Ku is returned", scores_for_coefficients, "gp-planted-three", ABOVE, "t = K u"

@@ -14,22 +14,20 @@ from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear import ConditionalRandomField, HiddenField, HiddenMarkov, MarkovRandomField
 from convexstruct.models.log_linear.entropy import clique_entropy
 from convexstruct.models.log_linear.statement import over_cliques, parameters
-from convexstruct.tolerances import HIGH, LOW
+from convexstruct.tolerances import HIGH
 from tests.mutants import (
     ABOVE,
     TOO_GOOD,
     Mutant,
+    borrowed_bound,
     flattered_value,
     honest,
+    instead,
     loosened_bound,
     not_a_number,
     shares_above_one,
+    stops_early,
 )
-
-
-def instead(**changes: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Solves another problem: each named field is replaced by its function of the problem."""
-    return lambda problem: honest(replace(problem, **{name: made(problem) for name, made in changes.items()})).point
 
 
 def of_scale(lam: float = 1.0, C: Callable[[Any], float] = lambda problem: 1.0) -> Callable[[Any], Scale]:
@@ -40,10 +38,6 @@ def of_scale(lam: float = 1.0, C: Callable[[Any], float] = lambda problem: 1.0) 
 twice_the_penalty = instead(scale=of_scale(2.0))
 forbidden_labels_forgotten = instead(factors=lambda problem: replace(problem.factors, forbidden=None))
 weights_forgotten = instead(weights=lambda problem: np.ones(len(problem.weights)))
-
-
-def stops_early(problem: Any) -> Any:
-    return solve(problem, tol=HIGH, max_iterations=3).point
 
 
 # -- conditional random fields and hidden models -----------------------------------------------------------------------
@@ -77,12 +71,6 @@ def best_labelling(problem: ConditionalRandomField) -> Any:
         rest = problem.truth_joint - problem.features.joint(found, problem.ceiling)
         theta = theta + (rest / problem.scale.lam - theta) / step
     return theta
-
-
-def borrowed_bound(problem: ConditionalRandomField) -> Any:
-    """Claims the optimal bound, with a witness that proves less."""
-    solution = honest(problem)
-    return replace(solution, dual_point=solve(problem, tol=LOW, max_iterations=1).dual_point)
 
 
 def changed_input(problem: ConditionalRandomField) -> Any:
