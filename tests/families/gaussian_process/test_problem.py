@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.special import softmax
 
 from convexstruct.core.driver import solve
@@ -29,7 +27,7 @@ stationary_or_not = pytest.mark.parametrize("stationary", [True, False])
 def test_both_bounds_and_the_gradient_are_those_of_k_and_every_labelling(kernel: Any, stationary: bool) -> None:
     problem = small(0, kernel, stationary=stationary)
     naive, rng = written_out(problem), np.random.default_rng(0)
-    for scale in (0.0, 0.3, 3.0):
+    for scale in (0.0, 0.3, 3.0, 30.0):
         u, d = rng.normal(size=(2, problem.dimension)) * [[scale], [1.0]]
         value, bound, here = problem.primal({"u": u}), problem.dual({"u": u}), problem.at(u, problem.multiply(u))
         assert value == pytest.approx(naive.value(spread(problem, u)), rel=ROUNDING)
@@ -38,28 +36,9 @@ def test_both_bounds_and_the_gradient_are_those_of_k_and_every_labelling(kernel:
         assert bound == pytest.approx(naive.dual(gibbs), rel=ROUNDING)
         rise = problem.primal({"u": u + 1e-6 * d}) - problem.primal({"u": u - 1e-6 * d})
         assert rise / 2e-6 == pytest.approx(problem.multiply(here.g) @ d, rel=DERIVATIVE)
+        assert problem.dual({"u": d}) <= value
         half_square = here.g @ problem.multiply(here.g) / (2 * problem.lam)
         assert value - bound == pytest.approx(half_square, rel=ROUNDING)
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    lengths=st.lists(st.integers(1, 4), min_size=1, max_size=3),
-    n_labels=st.integers(1, 3),
-    eta=st.sampled_from([0.0, 0.5, 3.0]),
-    lam=st.sampled_from([0.05, 1.0, 20.0]),
-    stationary=st.booleans(),
-    seed=st.integers(0, 99),
-)
-def test_every_witness_bounds_every_point(
-    lengths: list[int], n_labels: int, eta: float, lam: float, stationary: bool, seed: int
-) -> None:
-    problem = small(seed, lengths=tuple(lengths), n_labels=n_labels, eta=eta, lam=lam, stationary=stationary)
-    rng = np.random.default_rng(seed)
-    u, other = rng.normal(size=(2, problem.dimension)) * rng.uniform(0.0, 3.0)
-    primal = problem.primal({"u": u})
-    assert primal == pytest.approx(written_out(problem).value(spread(problem, u)), rel=ROUNDING, abs=ROUNDING)
-    assert problem.dual({"u": other}) <= primal + ROUNDING * max(1.0, abs(primal))
 
 
 def test_a_named_kernel_and_its_matrix_over_all_positions_are_one_problem() -> None:

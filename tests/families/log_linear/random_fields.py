@@ -1,10 +1,9 @@
-"""Small conditional random fields of every kind, also with partial labels."""
+"""Small conditional random fields on chains, also with partial labels."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 
@@ -12,19 +11,11 @@ from convexstruct.families.log_linear import ConditionalRandomField, HiddenField
 
 
 def field(seed: int = 0, kind: str = "chains", n_labels: int = 3, **options: Any) -> ConditionalRandomField:
-    """kind : "chains", "stars", "cycles", each perhaps "with features" of edges; "sparse"; "forbidden"."""
+    """kind : "chains"; "sparse" features; "forbidden": labels never fall."""
     rng = np.random.default_rng([7, seed])
-    lengths = [4, 1, 3, 2] if kind != "cycles with features" else [4, 3, 3]
+    lengths = [4, 1, 3, 2]
     labels = [np.sort(rng.integers(n_labels, size=n)) for n in lengths]
     x: list[Any] = [rng.normal(size=(n, 2)) for n in lengths]
-    shapes = {
-        "stars": lambda n: nx.star_graph(n - 1),
-        "cycles": lambda n: nx.cycle_graph(n) if n > 2 else nx.path_graph(n),
-    }
-    if (shape := kind.split()[0]) in shapes:
-        options["edges"] = graphs = [shapes[shape](n) for n in lengths]
-        if kind.endswith("features"):
-            options["edge_features"] = [rng.normal(size=(graph.number_of_edges(), 2)) for graph in graphs]
     if kind == "sparse":
         x = [sp.csr_array(one * (rng.random(one.shape) < 0.6)) for one in x]
     if kind == "forbidden":
@@ -32,9 +23,6 @@ def field(seed: int = 0, kind: str = "chains", n_labels: int = 3, **options: Any
     return ConditionalRandomField.read(
         x, labels, n_labels, weights=rng.uniform(0.5, 2.0, len(lengths)), **({"C": 1.5} | options)
     )
-
-
-KINDS = ["chains", "sparse", "forbidden", "stars", "stars with features", "cycles", "cycles with features"]
 
 
 def partly(seed: int, all_known: bool = False, **options: Any) -> HiddenField:

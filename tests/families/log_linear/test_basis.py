@@ -152,10 +152,8 @@ def newton(x: Matrix, label: Flags) -> float:
 SAME_SPAN: dict[str, Callable[[Vector, Vector], tuple[Vector, ...]]] = {
     "as it is": lambda x, z: (x, z),
     "combined": lambda x, z: (x, x + 1e-9 * z),
-    "years": lambda x, z: (x + 1e4, z + 1e4),
     "offset": lambda x, z: (x + 1e8, z + 1e8),
     "time stamp": lambda x, z: (1.7e9 + 60 * x, z),
-    "twins": lambda x, z: (x, x + 1e-6 * z),
     "near twins": lambda x, z: (x, x + 1e-10 * z),
     "twins with an offset": lambda x, z: (x + 1e4, x + 1e4 + 1e-6 * z),
     "scales": lambda x, z: (1e-8 * x, 1e8 * z),

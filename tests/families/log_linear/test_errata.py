@@ -5,6 +5,7 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 import pytest
+from scipy.optimize import nnls
 
 from convexstruct.arrays import Matrix, Vector
 from convexstruct.core.certificates import certify
@@ -150,14 +151,8 @@ def test_the_sampled_likelihood_is_unbounded_where_no_mixture_of_the_samples_has
     assert estimate.unbounded
     # along the direction from the nearest mixture of the three to the moments the estimate falls without end
     moments = problem.sums / problem.mass
-    weights = np.ones(3) / 3
-    for _ in range(20_000):  # Frank and Wolfe
-        towards = np.eye(3)[np.argmin(rows[:3] @ (weights @ rows[:3] - moments))]
-        turn = (towards - weights) @ rows[:3]
-        length = float(turn @ turn)
-        if length == 0.0:
-            break
-        weights = weights + np.clip(turn @ (moments - weights @ rows[:3]) / length, 0.0, 1.0) * (towards - weights)
+    sure = 1e6  # of the row by which the weights sum to 1
+    weights = nnls(np.vstack((rows[:3].T, np.full(3, sure))), np.append(moments, sure))[0]
     away = moments - weights @ rows[:3]
     values = []
     for size in (10.0, 100.0, 1000.0):

@@ -1,26 +1,12 @@
-"""Penalised maximum likelihood in CVXPY: against the fast path, which is tested against enumeration."""
+"""Penalised maximum likelihood in CVXPY: its terms, and what is written out; `test_entropy` has its optima."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import pytest
 
-from convexstruct.core.driver import solve
 from convexstruct.marginals.pairwise_enumeration import enumerate_pairwise
 from convexstruct.models.log_linear import likelihood, written_out
-from convexstruct.tolerances import HIGH
-from tests.families.log_linear.random_fields import KINDS, field
-from tests.reference import optimum
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("options", [{}, {"l1": 0.2}, {"C": None, "l1": 0.4}], ids=str)
-def test_the_optimum_lies_in_the_certified_bracket(kind: str, options: dict[str, Any]) -> None:
-    problem = field(30, kind, **options)
-    solution, value = solve(problem, tol=1e-8), optimum(likelihood(problem)).value
-    assert value == pytest.approx(solution.primal, rel=HIGH.gap)
+from tests.families.log_linear.random_fields import field
 
 
 def test_the_terms_are_probabilities_at_the_optimum() -> None:

@@ -64,17 +64,6 @@ def test_the_transition_matrix_is_that_of_the_sampler() -> None:
     np.testing.assert_allclose(contrastive_divergence.transition(factors, flat), gibbs.transition(factors, flat))
 
 
-@pytest.mark.slow
-def test_digits_are_reconstructed_and_the_estimate_carries_its_error() -> None:
-    pytest.importorskip("sklearn")
-    found = contrastive_divergence.on_digits(0, 2, 4, 3)
-    assert found is not None
-    assert found.errors[-1] < found.errors[0] < 0.25
-    assert found.shown.shape == (4, contrastive_divergence.SHOWN, 64)
-    assert found.log_partition.standard_error > 0
-    assert len(contrastive_divergence.drawn(found).axes) == 4 * contrastive_divergence.SHOWN
-
-
 def test_without_scikit_learn_the_digits_are_left_out_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     found = run("contrastive-divergence").result

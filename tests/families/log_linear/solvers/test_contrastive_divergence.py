@@ -11,7 +11,6 @@ from convexstruct.families.log_linear.approximate_field import ApproximateField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.solvers.contrastive_divergence import ContrastiveDivergence, first_steps
 from convexstruct.features.graphs.factors import factors_of_features
-from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.oracles.enumeration import labellings
 from tests.inference.test_gibbs import transition
 
@@ -63,24 +62,6 @@ def test_l1_sets_parameters_to_zero_and_weights_count() -> None:
     tilted = solve(ApproximateField.read(ISING, samples, weights=weights, lam=0.1), options)
     plain = solve(ApproximateField.read(ISING, samples, lam=0.1), options)
     assert tilted.point["theta"][0] > plain.point["theta"][0] + 0.5
-
-
-def test_the_default_step_does_not_run_off_on_tied_fields_whatever_the_size_of_their_features() -> None:
-    """A step of 1 does, by more than P(0): a tied parameter has a curvature of the number of its places."""
-    grid = nx.convert_node_labels_to_integers(nx.grid_2d_graph(5, 5))
-    for size in (0.1, 10.0):
-        pairs = [(edge, size * np.eye(2)) for edge in grid.edges]
-        factors = factors_of_features([2] * 25, [pairs, [((v,), [0.0, 1.0]) for v in grid]])
-        flat = np.asarray(factors.design @ np.array([0.5 / size, 0.2]))
-        samples = FactorInference(factors).sample(flat, 100, np.random.default_rng(0))
-        exact = MarkovRandomField.read(factors, samples, lam=1e-3)
-        best = solve(exact).primal
-        for persistent in (False, True):
-            found = solve(
-                ApproximateField.read(factors, samples, lam=1e-3),
-                ContrastiveDivergence(persistent=persistent, steps=200),
-            )
-            assert float(exact.primal(found.point)) - best < 1e-3 * exact.trivial_value
 
 
 def test_the_default_steps_are_1_over_the_largest_eigenvalue_in_units_of_the_features() -> None:

@@ -25,22 +25,6 @@ def wide(problem: MarkovRandomField, **options: Any) -> ApproximateField:
     return ApproximateField.read(problem.factors, problem.samples, **options)
 
 
-def test_the_gradient_is_that_of_the_estimate() -> None:
-    problem = drawn("cycle", 1, C=0.7)
-    rng = np.random.default_rng(0)
-    theta_0, theta, direction = 0.2 * rng.normal(size=(3, problem.dimension))
-    samples = problem.inference.sample(problem.factors.design @ theta_0, 50, rng)
-    estimate = Sampled(problem, samples, theta_0, 1.5, 1.0)
-    value, gradient = estimate.value_and_gradient(theta)
-    shares = np.exp((theta - theta_0) @ problem.factors.joint_each(samples).T)
-    wanted = 0.7 * (problem.mass * (1.5 + math.log(shares.mean())) - theta @ problem.sums)
-    assert value == pytest.approx(wanted, rel=1e-12)
-    ends = [estimate.value_and_gradient(theta + step * direction)[0] for step in (1e-4, -1e-4)]
-    assert gradient @ direction == pytest.approx((ends[0] - ends[1]) / 2e-4, rel=1e-6)
-    assert estimate.effective(theta) == pytest.approx(shares.sum() ** 2 / (shares @ shares), rel=1e-12)
-    assert estimate.effective(theta_0) == pytest.approx(50)
-
-
 def test_with_every_joint_label_once_for_samples_it_is_the_likelihood() -> None:
     """They are an exact sample of theta_0 = 0, so that only the effective number of samples is in the way."""
     problem = drawn("path", 2, lam=0.3)
@@ -54,6 +38,8 @@ def test_with_every_joint_label_once_for_samples_it_is_the_likelihood() -> None:
     np.testing.assert_allclose(gradient, exact[1], atol=1e-10)
     rows = problem.factors.joint_each(every).toarray()
     shares = estimate.weighted(theta)[1]
+    assert estimate.effective(theta) == pytest.approx(1.0 / (shares @ shares), rel=1e-12)
+    assert estimate.effective(np.zeros(problem.dimension)) == pytest.approx(len(every))
     spread = shares @ rows**2 - (shares @ rows) ** 2
     np.testing.assert_allclose(estimate.curvature(theta), problem.scale.C * problem.mass * spread, atol=1e-10)
 
