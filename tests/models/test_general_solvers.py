@@ -28,7 +28,7 @@ def test_what_scs_prints_when_it_is_interrupted_is_no_output(capsys: pytest.Capt
     assert "Failure:interrupted" in shown.err
 
 
-@pytest.mark.parametrize("solver", ["CLARABEL", "clarabel", "scs", "Scs"])
+@pytest.mark.parametrize("solver", ["clarabel", "Scs"])
 def test_a_solver_may_be_named_in_small_letters(solver: str) -> None:
     assert installed(solver) == solver.upper()
     box = FORMULATIONS["projection.box"].builder(BoxProjection.simplex([0.5, 0.2, 0.9]))
@@ -38,8 +38,6 @@ def test_a_solver_may_be_named_in_small_letters(solver: str) -> None:
 def test_an_unknown_solver_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match=r"solver is 'sks', wanted one of .*SCS"):
         installed("sks")
-    with pytest.raises(ValueError, match=r"solver is an array of shape \(1000000000000,\)"):  # refused unread
-        installed(np.broadcast_to(1.0, 10**12))
 
 
 @pytest.mark.parametrize("solver", ["CLARABEL", "SCS"])
