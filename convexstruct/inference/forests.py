@@ -104,11 +104,8 @@ def forests(features: PairwiseFeatures) -> Forests:
 
 
 def _acyclic(features: PairwiseFeatures, these: slice, kind: Index) -> bool:
-    return all(_is_forest(features.edges[these][kind == k]) for k in np.unique(kind))
-
-
-def _is_forest(edges: Index) -> bool:
-    return len(edges) == 0 or bool(nx.is_forest(nx.Graph(edges.tolist())))
+    """Whether each kind of these edges, at least one of each, closes no cycle."""
+    return all(nx.is_forest(nx.Graph(features.edges[these][kind == k].tolist())) for k in np.unique(kind))
 
 
 def _first_fit(features: PairwiseFeatures, these: slice) -> Index:

@@ -35,9 +35,15 @@ class LoopyInference:
 
     features: PairwiseFeatures
     name: str
-    exact: bool = False
-    relaxed: bool = False
     summable: bool = False
+
+    @property
+    def exact(self) -> bool:
+        return self.name == "minimum_cut"
+
+    @property
+    def relaxed(self) -> bool:
+        return self.name == "relaxed"
 
     def tables(self, node: Matrix, edge: Tensor) -> Pairwise:
         """The scores as the oracles of loopy graphs take them, one part an example."""
@@ -62,27 +68,6 @@ class LoopyInference:
         raise ValueError(f"inference is {self.name!r}, which has no {what}, wanted 'exact'")
 
 
-def cut_inference(features: PairwiseFeatures) -> LoopyInference:
-    """Minimum cuts. ValueError if the network is not associative, or has more than two labels."""
-    if not features.associative:
-        raise ValueError("inference='minimum_cut' came with a network that is not associative, wanted associative=True")
-    if features.n_labels > 2:
-        raise ValueError(f"inference='minimum_cut' came with {features.n_labels} labels, wanted two, or 'expansion'")
-    return LoopyInference(features, "minimum_cut", exact=True)
-
-
-def expansion_inference(features: PairwiseFeatures) -> LoopyInference:
-    """Alpha-expansion. ValueError if the network is not associative."""
-    if not features.associative:
-        raise ValueError("inference='expansion' came with a network that is not associative, wanted associative=True")
-    return LoopyInference(features, "expansion")
-
-
-def relaxed_inference(features: PairwiseFeatures) -> LoopyInference:
-    """The local polytope, for any graphs."""
-    return LoopyInference(features, "relaxed", relaxed=True)
-
-
 def _cut(scores: Pairwise) -> Best:
     """``labels`` is optimal up to the rounding of double precision; ``upper`` is a bound in real arithmetic."""
     cut = minimum_cut(scores)
@@ -105,16 +90,17 @@ MAXIMISE: dict[str, Callable[[Pairwise], Best]] = {
 
 def choose_oracle(features: PairwiseFeatures, inference: str) -> Inference:
     """The oracle over labellings of this name: "exact", "minimum_cut", "expansion" or "relaxed". ValueError if no
-    oracle has this name, or it does not fit the graphs."""
-    if not isinstance(inference, str):
-        refuse("inference", inference, "one of exact, minimum_cut, expansion, relaxed")
+    oracle has this name, or it does not fit the graphs: minimum cuts and expansions need an associative network,
+    minimum cuts no more than two labels."""
+    known = ("exact", *MAXIMISE)
+    if not isinstance(inference, str) or inference not in known:
+        refuse("inference", inference, f"one of {', '.join(known)}")
     if inference == "exact":
         return exact_inference(features)
-    known: dict[str, Callable[[PairwiseFeatures], Inference]] = {
-        "minimum_cut": cut_inference,
-        "expansion": expansion_inference,
-        "relaxed": relaxed_inference,
-    }
-    if inference not in known:
-        refuse("inference", inference, f"one of exact, {', '.join(known)}")
-    return known[inference](features)
+    if inference != "relaxed" and not features.associative:
+        raise ValueError(
+            f"inference={inference!r} came with a network that is not associative, wanted associative=True"
+        )
+    if inference == "minimum_cut" and features.n_labels > 2:
+        raise ValueError(f"inference='minimum_cut' came with {features.n_labels} labels, wanted two, or 'expansion'")
+    return LoopyInference(features, inference)

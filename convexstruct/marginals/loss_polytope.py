@@ -16,8 +16,9 @@ import scipy.sparse as sp
 from convexstruct.arrays import Index, Labels, Matrix, Vector
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.rescaled import LossRescaled
-from convexstruct.marginals.decomposition import Columns, greedy_mixture
+from convexstruct.marginals.decomposition import greedy_mixture
 from convexstruct.marginals.polytope import LocalPolytope
+from convexstruct.marginals.tree_tables import Columns
 from convexstruct.marginals.triplets import Triplets
 from convexstruct.validation.arguments import sentence
 
@@ -29,20 +30,19 @@ class LossPolytope:
     polytope : equality z = rhs, where the first K rows are the flows' sizes, and 0 on the right of the others; counts
         and loss, weighted, with which mu = counts z - sum_k w_k size_k counts_k(s*) and omega = loss'z.
     ends : sparse (K, n), 1 / b where a flow ends: ends z are the masses 1'beta_k.
-    of : what each variable stands for; a label is state * ``kinds`` + the number of the loss so far.
+    kinds : a label of the polytope's columns is state * kinds + the number of the loss so far.
     """
 
     polytope: LocalPolytope
     ends: sp.csr_array
-    of: Columns
     kinds: int
 
     def mixture(self, features: LossRescaled, z: Vector) -> tuple[Labels, Matrix]:
         """(labels (m, P), beta (m, K)): labellings whose multipliers beta have the flow z."""
-        k, truth = len(features.examples), features.examples.truth
+        k, truth, of = len(features.examples), features.examples.truth, self.polytope.columns
         size = np.maximum(self.polytope.equality[:k] @ z, 0.0)
-        each = z / np.where(size > 0, size, 1.0)[self.of.example]
-        codes, shares = greedy_mixture(self.of, each, truth * self.kinds)
+        each = z / np.where(size > 0, size, 1.0)[of.example]
+        codes, shares = greedy_mixture(of, each, truth * self.kinds)
         labels = codes // self.kinds
         loss = np.array([features.loss(row) for row in labels])
         return labels, np.where(loss > 0, shares * size / np.where(loss > 0, loss, 1.0), 0.0)
@@ -111,9 +111,9 @@ def loss_polytope(features: LossRescaled) -> LossPolytope:
     of = Columns(*(np.concatenate(each) for each in (example, step, position, label)))
     polytope = LocalPolytope(
         equality.matrix((rows, n)), np.zeros(rows), counts.matrix((plain.tables.dimension, n)),
-        np.concatenate(loss), of.example,
+        np.concatenate(loss), of,
     )  # fmt: skip
-    return LossPolytope(polytope, ends.matrix((layout.n_chains, n)), of, kinds)
+    return LossPolytope(polytope, ends.matrix((layout.n_chains, n)), kinds)
 
 
 def _transition(plain: HMMCounts, old: Labels, new: Labels) -> Labels:

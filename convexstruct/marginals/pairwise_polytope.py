@@ -14,8 +14,7 @@ import scipy.sparse as sp
 
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.inference.exact import tree_inference
-from convexstruct.marginals.decomposition import Columns
-from convexstruct.marginals.tree_tables import TreeTables
+from convexstruct.marginals.tree_tables import Columns, TreeTables, laid_out
 from convexstruct.marginals.triplets import Triplets
 
 #: A clique table of more entries than this is refused: every entry is a variable of a convex program.
@@ -56,27 +55,13 @@ def clique_polytope(features: PairwiseFeatures, limit: int = MOST_CLIQUE_VARIABL
     clique first, C order within a table. ValueError if a clique table would have more than ``limit`` entries."""
     batches = tree_inference(features, limit).batches
     n_examples, size = features.n_examples, features.n_labels
-    entries, agreements = np.zeros((2, n_examples), dtype=np.intp)
-    wide = 1
-    for batch in batches:
-        entries[batch.examples] = batch.tree.n_entries
-        agreements[batch.examples] = TreeTables(batch.tree).n_agreements
-        wide = max(wide, batch.tree.width + 1)
-    start = np.cumsum(entries) - entries
-    row_start = np.cumsum(agreements) - agreements
-    n = int(entries.sum())
-    step = np.empty(n, dtype=np.intp)
-    position, label = np.empty((2, n, wide), dtype=np.int64)
+    start, row, n_rows, columns = laid_out([(b.tree, b.examples, b.nodes) for b in batches], n_examples)
+    n = len(columns.example)
     totals, agreement, node, edge = Triplets(), Triplets(), Triplets(), Triplets()
     for batch in batches:
         tree, tables, first = batch.tree, TreeTables(batch.tree), start[batch.examples][:, None]
         totals.add(batch.examples[:, None], first + tables.entries(0), 1.0)
-        tables.agree(agreement, row_start[batch.examples], start[batch.examples])
-        for c, clique in enumerate(tree.cliques):
-            axes, place = clique + clique[:1] * (wide - len(clique)), first + tables.entries(c)
-            step[place] = c
-            position[place] = batch.nodes[:, list(axes)][:, None, :]
-            label[place] = np.stack([tables.labels[c][v] for v in axes], axis=1)
+        tables.agree(agreement, row[batch.examples], start[batch.examples])
         for v in range(batch.nodes.shape[1]):
             c = tree.home[v]
             node.add(batch.nodes[:, v, None] * size + tables.labels[c][v], first + tables.entries(c), 1.0)
@@ -86,10 +71,10 @@ def clique_polytope(features: PairwiseFeatures, limit: int = MOST_CLIQUE_VARIABL
             edge.add(at, first + tables.entries(c), 1.0)
     return CliquePolytope(
         totals.matrix((n_examples, n)),
-        agreement.matrix((int(agreements.sum()), n)),
+        agreement.matrix((n_rows, n)),
         node.matrix((features.n_nodes * size, n)),
         edge.matrix((features.n_edges * size * size, n)),
-        Columns(np.repeat(np.arange(n_examples), entries), step, position.astype(np.intp), label),
+        columns,
     )
 
 

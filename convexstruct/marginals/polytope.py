@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from convexstruct.arrays import Index, Vector
+from convexstruct.arrays import Vector
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.network import NetworkCounts
-from convexstruct.marginals.tree_tables import TreeTables
+from convexstruct.marginals.tree_tables import Columns, TreeTables, laid_out
 from convexstruct.marginals.triplets import Triplets
 
 
@@ -34,14 +34,14 @@ class LocalPolytope:
     ----------
     equality : sparse (m, n). rhs : (m,); the first K rows are the distributions' sums, with 1 on the right.
     counts : sparse (d, n), weighted. loss : (n,), weighted.
-    example : (n,), non-decreasing; the example of each variable.
+    columns : what each variable stands for.
     """
 
     equality: sp.csr_array
     rhs: Vector
     counts: sp.csr_array
     loss: Vector
-    example: Index
+    columns: Columns
 
     @property
     def n_variables(self) -> int:
@@ -95,10 +95,10 @@ def chain_polytope(features: HMMCounts) -> LocalPolytope:
     row_of = n_chains + np.cumsum(np.where(middle, width, 0)) - np.where(middle, width, 0)
     into, out = middle[here], middle[before] & paired
     rows = np.concatenate((example[opening], (row_of[here] + new)[into], (row_of[before] + old)[out]))
-    columns = np.concatenate((column[opening], column[into], column[out]))
+    places = np.concatenate((column[opening], column[into], column[out]))
     signs = np.concatenate((np.ones(int(opening.sum() + into.sum())), -np.ones(int(out.sum()))))
     m = n_chains + int(width[middle].sum())
-    equality = sp.csr_array(sp.coo_array((signs, (rows, columns)), shape=(m, n)))
+    equality = sp.csr_array(sp.coo_array((signs, (rows, places)), shape=(m, n)))
     rhs = np.zeros(m)
     rhs[:n_chains] = 1.0
 
@@ -115,12 +115,14 @@ def chain_polytope(features: HMMCounts) -> LocalPolytope:
         (emission + old_label * features.n_symbols + symbol[:, before])[:, begun].ravel(),
     ))  # fmt: skip
     shown = np.concatenate((np.tile(column, features.n_channels), np.tile(column[begun], features.n_channels)))
-    columns = np.concatenate((column[opening], column[paired], shown))
+    places = np.concatenate((column[opening], column[paired], shown))
     shape = (features.tables.dimension, n)
-    counts = sp.csr_array(sp.coo_array((weight[columns], (rows, columns)), shape=shape))
+    counts = sp.csr_array(sp.coo_array((weight[places], (rows, places)), shape=shape))
     loss = features.loss_table[loss_row[here], label]
     loss[begun] += features.loss_table[loss_row[before], old_label][begun]
-    return LocalPolytope(equality, rhs, counts, loss * weight, example.astype(np.intp))
+    step = np.where(paired, here - layout.first[example] - 1, 0)
+    columns = Columns(example, step, np.stack((before, here), axis=1), np.stack((start_label, label), axis=1))
+    return LocalPolytope(equality, rhs, counts, loss * weight, columns)
 
 
 def network_polytope(features: NetworkCounts) -> LocalPolytope:
@@ -131,14 +133,9 @@ def network_polytope(features: NetworkCounts) -> LocalPolytope:
     Equalities: sum of the root's marginals = 1; each clique and its parent agree on the variables that they share.
     """
     n_examples = len(features.weights)
-    variables, agreements, root_entries = np.empty((3, n_examples), dtype=np.intp)
-    for group in features.groups:
-        variables[group.examples] = group.tree.n_entries
-        root_entries[group.examples] = group.tree.shapes[0][1]
-        agreements[group.examples] = TreeTables(group.tree).n_agreements
-    start = np.cumsum(variables) - variables
-    row_start = n_examples + np.cumsum(agreements) - agreements
-    n, m = int(variables.sum()), n_examples + int(agreements.sum())
+    start, row, n_rows, of = laid_out([(g.tree, g.examples, g.places) for g in features.groups], n_examples)
+    n, m = len(of.example), n_examples + n_rows
+    root_entries = np.empty(n_examples, dtype=np.intp)
     equality, counts = Triplets(), Triplets()
     loss = np.zeros(n)
     for group in features.groups:
@@ -146,8 +143,9 @@ def network_polytope(features: NetworkCounts) -> LocalPolytope:
         weights = features.weights[examples]
         columns = start[examples]
         tables = TreeTables(group.tree)
+        root_entries[examples] = group.tree.shapes[0][1]
         equality.add(examples[:, None], columns[:, None] + tables.entries(0), 1.0)
-        tables.agree(equality, row_start[examples], columns)
+        tables.agree(equality, n_examples + row[examples], columns)
         for factor in group.factors:
             c = group.tree.clique_of(factor.scope)
             inner = factor.inner[tuple(tables.labels[c][v] for v in factor.scope)]
@@ -165,7 +163,4 @@ def network_polytope(features: NetworkCounts) -> LocalPolytope:
     )
     rhs = np.zeros(m)
     rhs[:n_examples] = 1.0
-    return LocalPolytope(
-        equality.matrix((m, n)), rhs, counts.matrix((features.tables.dimension, n)), loss,
-        np.repeat(np.arange(n_examples), variables),
-    )  # fmt: skip
+    return LocalPolytope(equality.matrix((m, n)), rhs, counts.matrix((features.tables.dimension, n)), loss, of)

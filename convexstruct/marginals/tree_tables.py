@@ -1,4 +1,4 @@
-"""The entries of a junction tree's clique tables, which the marginal polytopes have as variables.
+"""The entries of junction trees' clique tables, which the marginal polytopes have as variables.
 
 Tables stand clique after clique, root first, each in C order of the axes that
 `convexstruct.junction_trees.JunctionTree.cliques` lists.
@@ -6,15 +6,45 @@ Tables stand clique after clique, root first, each in C order of the axes that
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from convexstruct.arrays import Index
+from convexstruct.arrays import Index, Labels
 from convexstruct.graphs import starts
 from convexstruct.junction_trees import JunctionTree
 from convexstruct.marginals.triplets import Triplets
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """What each variable of a polytope of marginals stands for.
+
+    example (n,) : its example, non-decreasing. step (n,) : its edge or clique, counted from 0 within the example,
+        parents first.
+    position (n, w), label (n, w) : it is the probability that these variables (places in a flat labelling) have these
+        labels; where an edge or clique has fewer than w variables, one is repeated.
+    """
+
+    example: Index
+    step: Index
+    position: Index
+    label: Labels
+
+
+class Layout(NamedTuple):
+    """Where the tables of N examples stand, root first, one example after the other.
+
+    start (N,) : the first variable of each. row (N,) : its first agreement. n_rows : the number of all agreements.
+    """
+
+    start: Index
+    row: Index
+    n_rows: int
+    columns: Columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,3 +92,23 @@ class TreeTables:
                 at = self.joint(clique, self.tree.separators[c])
                 equations.add(below + at, columns[:, None] + self.entries(clique), sign)
             below = below + self.tree.shapes[c][0]
+
+
+def laid_out(batches: Sequence[tuple[JunctionTree, Index, Index]], n_examples: int) -> Layout:
+    """batches : for each junction tree the examples (m,) that share it, and the places of their variables in a flat
+    labelling (m, variables)."""
+    entries, rows = np.zeros((2, n_examples), dtype=np.intp)
+    for tree, examples, _ in batches:
+        entries[examples], rows[examples] = tree.n_entries, TreeTables(tree).n_agreements
+    wide = max(tree.width for tree, _, _ in batches) + 1
+    start, n = np.cumsum(entries) - entries, int(entries.sum())
+    step, (position, label) = np.empty(n, dtype=np.intp), np.empty((2, n, wide), dtype=np.intp)
+    for tree, examples, places in batches:
+        tables = TreeTables(tree)
+        for c, clique in enumerate(tree.cliques):
+            axes, place = clique + clique[:1] * (wide - len(clique)), start[examples][:, None] + tables.entries(c)
+            step[place] = c
+            position[place] = places[:, list(axes)][:, None, :]
+            label[place] = np.stack([tables.labels[c][v] for v in axes], axis=1)
+    columns = Columns(np.repeat(np.arange(n_examples), entries), step, position, label)
+    return Layout(start, np.cumsum(rows) - rows, int(rows.sum()), columns)

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from convexstruct.arrays import Labels, Matrix, Point
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.features.counts.rescaled import LossRescaled
-from convexstruct.marginals.decomposition import columns, mixture
+from convexstruct.marginals.decomposition import greedy_mixture
 from convexstruct.marginals.loss_polytope import LossPolytope, loss_polytope
 from convexstruct.marginals.polytope import local_polytope
 from convexstruct.models.entries import stated
@@ -90,11 +90,12 @@ def compact_dual(problem: GenerativeMargin) -> Formulation:
             return Recovered(instance, {"theta": np.asarray(link.dual_value)}, _of_flow(instance, flow, z, phi))
         if phi is not None:
             mass = np.maximum(np.asarray(b.value), 0.0)
-            each = np.asarray(z.value) / np.where(mass > 0, mass, 1.0)[columns(problem.features).example]
-            labels, shares = mixture(problem.features, each)
+            each = np.asarray(z.value) / np.where(mass > 0, mass, 1.0)[polytope.columns.example]
+            labels, shares = greedy_mixture(polytope.columns, each, problem.examples.truth)
             masses = {"labels": labels, "label_shares": shares, "mass": mass, "rows": phi.rows}
             return Recovered(instance, {"theta": np.asarray(link.dual_value)}, masses)
-        witness = _within_domain(instance, *mixture(problem.features, np.asarray(z.value)))
+        mixture = greedy_mixture(polytope.columns, np.asarray(z.value), problem.examples.truth)
+        witness = _within_domain(instance, *mixture)
         return Recovered(instance, {"theta": np.asarray(link.dual_value)}, witness)
 
     value = eta * (polytope.loss @ z)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
-from convexstruct.inference.loopy import MAXIMISE, cut_inference, expansion_inference, relaxed_inference
+from convexstruct.inference.loopy import MAXIMISE, choose_oracle
 from convexstruct.oracles import enumeration
 from convexstruct.tolerances import HIGH, ROUNDING
 from tests.features.graphs.labelled_graphs import drawn_scores, labelled, truth_of
@@ -19,9 +19,6 @@ from tests.oracles.tree.test_junction_tree import score
 
 EXAMPLES = settings(max_examples=60, deadline=None, derandomize=True)
 SEEDS = st.integers(0, 2**32 - 1)
-
-
-MAKERS = {"minimum_cut": cut_inference, "expansion": expansion_inference, "relaxed": relaxed_inference}
 
 
 def associative(seed: int, n_labels: int) -> tuple[PairwiseFeatures, np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -44,7 +41,7 @@ def associative(seed: int, n_labels: int) -> tuple[PairwiseFeatures, np.ndarray[
 def test_a_labelling_and_a_bound_enclose_the_best_of_all(name: str, seed: int, n_labels: int) -> None:
     """Minimum cuts, and expansions of two labels, find it."""
     features, node, edge = associative(seed, 2 if name == "minimum_cut" else n_labels)
-    oracle = MAKERS[name](features)
+    oracle = choose_oracle(features, name)
     found = oracle.best(node, edge)
     greatest = np.empty(features.n_examples)
     for i, y in enumerate(features.split_labels(found.labels)):
@@ -59,23 +56,18 @@ def test_a_labelling_and_a_bound_enclose_the_best_of_all(name: str, seed: int, n
         assert (found.upper <= greatest + slack).all()
     if name == "minimum_cut" or (name == "expansion" and n_labels == 2):
         np.testing.assert_allclose(found.scores, greatest, rtol=ROUNDING, atol=ROUNDING)
-    assert (oracle.name, oracle.exact, oracle.relaxed) == (name, name == "minimum_cut", name == "relaxed")
+    assert (oracle.exact, oracle.relaxed) == (name == "minimum_cut", name == "relaxed")
 
 
-def test_what_is_not_associative_is_refused() -> None:
-    rng = np.random.default_rng(0)
-    with pytest.raises(ValueError, match="'minimum_cut' came with a network that is not associative, wanted"):
-        cut_inference(labelled(rng, n_labels=2))
-    with pytest.raises(ValueError, match="'minimum_cut' came with 3 labels, wanted two, or 'expansion'"):
-        cut_inference(labelled(rng, n_labels=3, associative=True))
+def test_expansions_of_what_is_not_associative_are_refused() -> None:
     with pytest.raises(ValueError, match="'expansion' came with a network that is not associative, wanted"):
-        expansion_inference(labelled(rng))
+        choose_oracle(labelled(np.random.default_rng(0)), "expansion")
 
 
 @pytest.mark.parametrize("name", MAXIMISE)
 def test_what_would_need_sums_is_refused_by_name(name: str) -> None:
     features, node, edge = associative(0, 2)
-    oracle = MAKERS[name](features)
+    oracle = choose_oracle(features, name)
     assert not oracle.summable
     zero = np.zeros(node.shape, dtype=np.int64)
     asked: dict[str, Callable[[], Any]] = {

@@ -46,20 +46,19 @@ def test_it_holds_every_labelling_that_has_a_loss(name: str) -> None:
     """As many paths from the first step to the end as there are labellings with a loss above 0."""
     features = LossRescaled(MAPS[name](0))
     flow, table = loss_polytope(features), enumerate_counts(features)
-    paths = np.zeros(len(flow.of.step))
-    for t in range(int(flow.of.step.max()) + 1):
-        here = np.flatnonzero(flow.of.step == t)
+    of = flow.polytope.columns
+    paths = np.zeros(len(of.step))
+    for t in range(int(of.step.max()) + 1):
+        here = np.flatnonzero(of.step == t)
         if t == 0:
             paths[here] = 1.0
             continue
-        before = np.flatnonzero(flow.of.step == t - 1)
+        before = np.flatnonzero(of.step == t - 1)
         for column in here:
-            joins = (flow.of.example[before] == flow.of.example[column]) & (
-                flow.of.label[before, 1] == flow.of.label[column, 0]
-            )
+            joins = (of.example[before] == of.example[column]) & (of.label[before, 1] == of.label[column, 0])
             paths[column] = paths[before[joins]].sum()
     ending = np.asarray((flow.ends != 0).sum(axis=0)).ravel() > 0
-    counted = np.bincount(flow.of.example[ending], weights=paths[ending], minlength=len(features.examples))
+    counted = np.bincount(of.example[ending], weights=paths[ending], minlength=len(features.examples))
     assert counted.tolist() == np.bincount(table.example[table.loss > ROUNDING]).tolist()
 
 

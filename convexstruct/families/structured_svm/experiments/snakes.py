@@ -31,7 +31,7 @@ from convexstruct.datasets.real.snakes import N_LABELS, Snakes, snakes
 from convexstruct.families.structured_svm.experiments.training import NOTHING, Trained, train
 from convexstruct.features.graphs.pairwise import read_pairwise
 from convexstruct.graphs import starts
-from convexstruct.inference.loopy import relaxed_inference
+from convexstruct.inference.loopy import choose_oracle
 from convexstruct.junction_trees import MOST_CLIQUE_ENTRIES
 from convexstruct.plots import GREY, LOWER, UPPER, finish, panels
 from convexstruct.tolerances import HIGH, LOW
@@ -159,7 +159,7 @@ def decode(name: str, found: Trained, images: Snakes) -> Decoded:
     labels, exact = [], []
     for i in range(images.n_images):
         image = other.some([i])
-        best = relaxed_inference(image).best(image.node_scores(w), image.edge_scores(w))
+        best = choose_oracle(image, "relaxed").best(image.node_scores(w), image.edge_scores(w))
         labels.append(best.labels)
         exact.append(bool(best.upper[0] - best.scores[0] <= HIGH.gap * max(1.0, abs(best.upper[0]))))
     return Decoded(np.concatenate(labels), np.array(exact))
