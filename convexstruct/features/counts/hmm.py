@@ -147,11 +147,7 @@ class HMMCounts:
         """Node (P, S), packed, and edge (S, S) score tables of theta' counts + loss_weight * loss."""
         s, n = self.n_states, self.n_symbols
         emissions = theta[s + s * s :].reshape(self.n_channels, s, n).transpose(0, 2, 1)
-        emission, loss = np.ascontiguousarray(emissions.reshape(-1, s)), loss_weight * self.loss_table
-        if self._kinds:
-            node = (emission[:, None, :] + loss).reshape(-1, s).take(self._kind, axis=0)
-        else:
-            node = self._uses @ np.concatenate((emission, loss))
+        node = self._uses @ np.concatenate((emissions.reshape(-1, s), loss_weight * self.loss_table))
         parts = self.tables.tables(theta)
         node[: self.chains.n_chains] += parts["initial"]
         if len(self.observed):
@@ -171,12 +167,7 @@ class HMMCounts:
         sums = chain.sum_product(self.chains, *self.scores(theta, loss_weight), weights=None if even else weights)
         c, m, s = self.n_channels, self.n_symbols, self.n_states
         node = sums.node if share is None else sums.node * share[self.chains.chain][:, None]
-        found = self._gather @ node
-        if self._kinds:
-            by_kind = found.reshape(m, -1, s)
-            by_symbol, by_loss = by_kind.sum(axis=1), by_kind.sum(axis=0)
-        else:
-            by_symbol, by_loss = found[: c * m], found[c * m :]
+        by_symbol, by_loss = np.split(self._gather @ node, [c * m])
         initial = weights[self.chains.order] @ sums.node[: self.chains.n_chains]
         emissions = by_symbol.reshape(c, m, s).transpose(0, 2, 1)
         counts = np.concatenate((initial, sums.edge.ravel(), emissions.ravel()))
@@ -212,18 +203,6 @@ class HMMCounts:
         return np.concatenate((chain_of, np.repeat(chain_of, self.n_channels)))
 
     @cached_property
-    def _kinds(self) -> int:
-        """M R, the number of pairs (symbol, row of the loss table); 0 if there are several channels, or more pairs than
-        positions."""
-        kinds = self.n_symbols * len(self.loss_table)
-        return kinds if kinds <= self.chains.n_positions and self.n_channels == 1 else 0
-
-    @cached_property
-    def _kind(self) -> Index:
-        """The pair (symbol, row of the loss table) of each packed position, as one number; (P,)."""
-        return np.asarray(self.channels[:, 0] * len(self.loss_table) + self.loss_row, dtype=np.intp)
-
-    @cached_property
     def _uses(self) -> sp.csr_array:
         """(P, C M + R), 1 where a packed position shows a symbol on a channel, and at its row of the loss table."""
         p, m = self.chains.n_positions, self.n_channels * self.n_symbols
@@ -233,12 +212,8 @@ class HMMCounts:
 
     @cached_property
     def _gather(self) -> sp.csr_array:
-        """The matrix that sums weighted packed positions by `_kind` (M R, P), or, where `_kinds` is 0, by symbol and by
-        row of the loss table (C M + R, P)."""
-        by_row, n = self.weights[self.chains.chain], self.chains.n_positions
-        if self._kinds:
-            return sp.csr_array(sp.coo_array((by_row, (self._kind, np.arange(n))), shape=(self._kinds, n)))
-        return sp.csr_array(self._uses.T.multiply(by_row))
+        """The matrix that sums weighted packed positions by symbol and by row of the loss table; (C M + R, P)."""
+        return sp.csr_array(self._uses.T.multiply(self.weights[self.chains.chain]))
 
 
 def _as_tables(name: str, tables: Sequence[ArrayLike], n_values: int) -> tuple[Labels, Index]:
