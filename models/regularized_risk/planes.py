@@ -75,6 +75,62 @@ class AllPlanes:
         return {"alpha": np.asarray(self.alpha.T @ np.asarray(beta))}
 
 
+def _above(of: AllPlanes, label: str, name: str, source: str, shown: str = "") -> Formulation:
+    """The primal with the risk as a variable t above the planes ``of``; ``label`` : of the planes' rows. ``shown`` :
+    LaTeX of the name of its value, if it has one."""
+    problem = of.problem
+    w = cp.Variable(problem.dimension, name="w")
+    t = cp.Variable(name="t")
+    lam = lam_parameter(problem)
+    free = {"b": cp.Variable(problem.n_biases, name="b")} if problem.n_biases else {}
+    shift = of.signs @ free["b"] if free else 0.0
+    variables = {"w": w, **free, "t": t}
+
+    def recover(formulation: Formulation) -> Recovered:
+        witness = of.witness(formulation.dual_values[label])
+        return Recovered(at_lam(problem, formulation), point_of(variables), witness)
+
+    return Formulation(
+        name=name,
+        objective=cp.Minimize(lam / 2 * cp.sum_squares(w) + t),
+        objective_latex=rf"\min_{{w,t}}\quad {shown}{NORM} + t",
+        parts={label: equation(of.a @ w + shift + of.b <= t, PLANES)},
+        variables=variables,
+        parameters={"lam": lam},
+        source=source,
+        recover=recover,
+    )
+
+
+def _mixed(of: AllPlanes, name: str, source: str) -> Formulation:
+    """The adjoint: a mixture beta of the planes ``of``."""
+    problem = of.problem
+    beta = cp.Variable(len(of.b), name="beta")
+    w = cp.Variable(problem.dimension, name="w")
+    lam = lam_parameter(problem)
+    parts = {
+        "11": equation(lam * w + of.a.T @ beta == 0, STATIONARY),
+        "simplex": equation([beta >= 0, cp.sum(beta) == 1], SIMPLEX),
+    }
+    if problem.n_biases:
+        parts["bias"] = equation(of.signs.T @ beta == 0, of.parts.balance)
+
+    def recover(formulation: Formulation) -> Recovered:
+        return Recovered(at_lam(problem, formulation), {"w": np.asarray(w.value)}, of.witness(beta.value))
+
+    return Formulation(
+        name=name,
+        objective=cp.Maximize(of.b @ beta - lam / 2 * cp.sum_squares(w)),
+        objective_latex=rf"\max_{{\beta,w}}\quad \langle b, \beta \rangle - {NORM}",
+        objective_label="10",
+        parts=parts,
+        variables={"beta": beta, "w": w},
+        parameters={"lam": lam},
+        source=source,
+        recover=recover,
+    )
+
+
 @stated("one maximum over every combination of pieces", PAPER, "(8), (9)", enumerated=True)
 def piecewise(problem: RegularizedRisk, limit: int = LIMIT) -> Formulation:
     r"""(1) with the risk as one maximum of planes, all written out:
@@ -92,27 +148,7 @@ def piecewise(problem: RegularizedRisk, limit: int = LIMIT) -> Formulation:
     ValueError
         If there are more than ``limit`` combinations of pieces.
     """
-    of = AllPlanes(problem, limit)
-    w = cp.Variable(problem.dimension, name="w")
-    t = cp.Variable(name="t")
-    lam = lam_parameter(problem)
-    free = {"b": cp.Variable(problem.n_biases, name="b")} if problem.n_biases else {}
-    shift = of.signs @ free["b"] if free else 0.0
-    variables = {"w": w, **free, "t": t}
-
-    def recover(formulation: Formulation) -> Recovered:
-        return Recovered(at_lam(problem, formulation), point_of(variables), of.witness(formulation.dual_values["9"]))
-
-    return Formulation(
-        name="piecewise",
-        objective=cp.Minimize(lam / 2 * cp.sum_squares(w) + t),
-        objective_latex=rf"\min_{{w,t}}\quad {NORM} + t",
-        parts={"9": equation(of.a @ w + shift + of.b <= t, PLANES)},
-        variables=variables,
-        parameters={"lam": lam},
-        source="paper 2, (8), (9), every combination of pieces",
-        recover=recover,
-    )
+    return _above(AllPlanes(problem, limit), "9", "piecewise", "paper 2, (8), (9), every combination of pieces")
 
 
 @stated("its adjoint over the simplex", PAPER, "(10)-(12)", enumerated=True)
@@ -132,33 +168,10 @@ def piecewise_adjoint(problem: RegularizedRisk, limit: int = LIMIT) -> Formulati
         If there are more than ``limit`` combinations of pieces.
     """
     of = AllPlanes(problem, limit)
-    beta = cp.Variable(len(of.b), name="beta")
-    w = cp.Variable(problem.dimension, name="w")
-    lam = lam_parameter(problem)
-    parts = {
-        "11": equation(lam * w + of.a.T @ beta == 0, STATIONARY),
-        "simplex": equation([beta >= 0, cp.sum(beta) == 1], SIMPLEX),
-    }
-    if problem.n_biases:
-        parts["bias"] = equation(of.signs.T @ beta == 0, of.parts.balance)
-
-    def recover(formulation: Formulation) -> Recovered:
-        return Recovered(at_lam(problem, formulation), {"w": np.asarray(w.value)}, of.witness(beta.value))
-
-    return Formulation(
-        name="piecewise_adjoint",
-        objective=cp.Maximize(of.b @ beta - lam / 2 * cp.sum_squares(w)),
-        objective_latex=rf"\max_{{\beta,w}}\quad \langle b, \beta \rangle - {NORM}",
-        objective_label="10",
-        parts=parts,
-        variables={"beta": beta, "w": w},
-        parameters={"lam": lam},
-        source="paper 2, (10)-(12), every combination of pieces",
-        recover=recover,
-    )
+    return _mixed(of, "piecewise_adjoint", "paper 2, (10)-(12), every combination of pieces")
 
 
-def subproblem(problem: RegularizedRisk, planes: Sequence[Plane] | None) -> RegularizedRisk:
+def subproblem(problem: RegularizedRisk, planes: Sequence[Plane] | None) -> AllPlanes:
     """J_t as a `RegularizedRisk` with one group, whose pieces are the planes; by default the plane at w_0 = 0.
 
     Raises
@@ -174,7 +187,8 @@ def subproblem(problem: RegularizedRisk, planes: Sequence[Plane] | None) -> Regu
         if not isinstance(plane, Plane):
             refuse("planes", planes, wanted)
     slopes = [real("planes", p.a, problem.shape, (problem.dimension,), why="one slope a weight").ravel() for p in known]
-    return RegularizedRisk.pieces(np.stack(slopes), [number("planes", p.b) for p in known], problem.lam)
+    master = RegularizedRisk.pieces(np.stack(slopes), [number("planes", p.b) for p in known], problem.lam)
+    return AllPlanes(master, len(known))
 
 
 def mixture(planes: Sequence[Plane], beta: Any) -> Point:
@@ -202,25 +216,7 @@ def bmrm(problem: RegularizedRisk, planes: Sequence[Plane] | None = None) -> For
     ValueError
         If ``planes`` is empty.
     """
-    master = subproblem(problem, planes)
-    w = cp.Variable(master.dimension, name="w")
-    t = cp.Variable(name="t")
-    lam = lam_parameter(problem)
-
-    def recover(formulation: Formulation) -> Recovered:
-        beta = np.asarray(formulation.dual_values["3"])
-        return Recovered(at_lam(master, formulation), {"w": np.asarray(w.value)}, {"alpha": beta})
-
-    return Formulation(
-        name="bmrm",
-        objective=cp.Minimize(lam / 2 * cp.sum_squares(w) + t),
-        objective_latex=rf"\min_{{w,t}}\quad J_t(w) = {NORM} + t",
-        parts={"3": equation(master.X @ w + master.loss.offset <= t, PLANES)},
-        variables={"w": w, "t": t},
-        parameters={"lam": lam},
-        source="paper 2, (3)",
-        recover=recover,
-    )
+    return _above(subproblem(problem, planes), "3", "bmrm", "paper 2, (3)", "J_t(w) = ")
 
 
 @stated("its dual, what qp-bmrm solves in every round", PAPER, "(10)-(11)", optimum="J_t*")
@@ -237,25 +233,4 @@ def bmrm_dual(problem: RegularizedRisk, planes: Sequence[Plane] | None = None) -
     ValueError
         If ``planes`` is empty.
     """
-    master = subproblem(problem, planes)
-    beta = cp.Variable(master.n_pieces, name="beta")
-    w = cp.Variable(master.dimension, name="w")
-    lam = lam_parameter(problem)
-
-    def recover(formulation: Formulation) -> Recovered:
-        return Recovered(at_lam(master, formulation), {"w": np.asarray(w.value)}, {"alpha": np.asarray(beta.value)})
-
-    return Formulation(
-        name="bmrm_dual",
-        objective=cp.Maximize(master.loss.offset @ beta - lam / 2 * cp.sum_squares(w)),
-        objective_latex=rf"\max_{{\beta,w}}\quad \langle b, \beta \rangle - {NORM}",
-        objective_label="10",
-        parts={
-            "11": equation(lam * w + master.X.T @ beta == 0, STATIONARY),
-            "simplex": equation([beta >= 0, cp.sum(beta) == 1], SIMPLEX),
-        },
-        variables={"beta": beta, "w": w},
-        parameters={"lam": lam},
-        source="paper 2, (10)-(11), for J_t",
-        recover=recover,
-    )
+    return _mixed(subproblem(problem, planes), "bmrm_dual", "paper 2, (10)-(11), for J_t")

@@ -106,6 +106,21 @@ class Parts:
             parts["bias"] = equation(self.signs.T @ alpha == 0, self.balance)
         return alpha, parts
 
+    def slacks(self, label: str, moved: Any = 0.0, margins: str = "") -> tuple[dict[str, Any], dict[str, Equation]]:
+        """({w, b, xi}, the constraints on xi); b only where there are free offsets.
+
+        The rows ``label`` say that no piece, less ``moved`` (m,), is above the slack of its group; then xi >= 0 where 0
+        is one more piece. margins : LaTeX of the rows, where something is moved.
+        """
+        w = cp.Variable(self.problem.dimension, name="w")
+        xi = cp.Variable(self.problem.loss.n_groups, name="xi")
+        free, shift = self.offsets()
+        rows = self.a @ w + shift + self.c - moved <= self.groups.T @ xi
+        parts = {label: equation(rows, margins or self.margins)}
+        if self.problem.loss.floor:
+            parts["xi"] = equation(xi >= 0, r"\xi \ge 0")
+        return {"w": w, **free, "xi": xi}, parts
+
     def offsets(self) -> tuple[dict[str, Any], Any]:
         """({"b": the free offsets}, s b (m,)); ({}, 0) without free offsets."""
         if not self.problem.n_biases:
@@ -140,22 +155,16 @@ def primal(problem: RegularizedRisk) -> Formulation:
     the free offsets b; parameter lam. The multipliers of (2) are alpha (m,) of the adjoint.
     """
     of = Parts(problem)
-    w = cp.Variable(problem.dimension, name="w")
-    xi = cp.Variable(problem.loss.n_groups, name="xi")
-    free, shift = of.offsets()
+    variables, parts = of.slacks("2")
     lam = lam_parameter(problem)
-    variables = {"w": w, **free, "xi": xi}
 
     def recover(formulation: Formulation) -> Recovered:
         alpha = np.asarray(formulation.dual_values["2"])
         return Recovered(at_lam(problem, formulation), point_of(variables), {"alpha": alpha})
 
-    parts = {"2": equation(of.a @ w + shift + of.c <= of.groups.T @ xi, of.margins)}
-    if problem.loss.floor:
-        parts["xi"] = equation(xi >= 0, r"\xi \ge 0")
     return Formulation(
         name="primal",
-        objective=cp.Minimize(lam / 2 * cp.sum_squares(w) + of.shares @ xi),
+        objective=cp.Minimize(lam / 2 * cp.sum_squares(variables["w"]) + of.shares @ variables["xi"]),
         objective_latex=rf"\min_{{w,\xi}}\quad {NORM} + {of.summed(SHARE, N_TH)}",
         objective_label="1",
         parts=parts,

@@ -135,12 +135,10 @@ def smoothed(problem: RegularizedRisk, mu: float = 1.0, centre: ArrayLike | None
     """
     of = Parts(problem)
     rate, middle = _parameters(problem, mu, centre)
-    w = cp.Variable(problem.dimension, name="w")
     rho = cp.Variable(problem.n_pieces, name="rho")
-    xi = cp.Variable(problem.loss.n_groups, name="xi")
-    free, shift = of.offsets()
+    variables, parts = of.slacks("23", rate * rho, of.margins.replace(r"\le", r"- \mu \rho_p \le", 1))
+    variables["rho"] = rho
     lam = lam_parameter(problem)
-    variables = {"w": w, "rho": rho, **free, "xi": xi}
 
     def recover(formulation: Formulation) -> Recovered:
         point = {**point_of(variables), "rho": np.asarray(rho.value)}
@@ -148,13 +146,9 @@ def smoothed(problem: RegularizedRisk, mu: float = 1.0, centre: ArrayLike | None
         return Recovered(_instance(problem, formulation, middle), point, {"alpha": alpha})
 
     moved = rate * (middle @ rho) + rate / 2 * cp.sum_squares(rho)
-    margins = of.margins.replace(r"\le", r"- \mu \rho_p \le", 1)
-    parts = {"23": equation(of.a @ w + shift + of.c - rate * rho <= of.groups.T @ xi, margins)}
-    if problem.loss.floor:
-        parts["xi"] = equation(xi >= 0, r"\xi \ge 0")
     return Formulation(
         name="smoothed",
-        objective=cp.Minimize(lam / 2 * cp.sum_squares(w) + of.shares @ xi + moved),
+        objective=cp.Minimize(lam / 2 * cp.sum_squares(variables["w"]) + of.shares @ variables["xi"] + moved),
         objective_latex=rf"\min_{{w,\xi,\rho}}\quad {NORM} + {of.summed(SHARE, N_TH)} "
         r"+ \mu \langle \alpha_0, \rho \rangle + \frac{\mu}{2} \lVert \rho \rVert^2",
         parts=parts,

@@ -90,21 +90,15 @@ def svm(problem: RegularizedRisk) -> Formulation:
     Source: paper 2, (1)-(2), rescaled. Its optimum is p*/lam, its multipliers alpha/lam. Parameter C.
     """
     of = Parts(problem)
-    w = cp.Variable(problem.dimension, name="w")
-    xi = cp.Variable(problem.loss.n_groups, name="xi")
-    free, shift = of.offsets()
+    variables, parts = of.slacks("2")
     cost = Cost(problem)
-    variables = {"w": w, **free, "xi": xi}
 
     def recover(formulation: Formulation) -> Recovered:
         return cost.read(point_of(variables), formulation.dual_values["2"])
 
-    parts = {"2": equation(of.a @ w + shift + of.c <= of.groups.T @ xi, of.margins)}
-    if problem.loss.floor:
-        parts["xi"] = equation(xi >= 0, r"\xi \ge 0")
     return Formulation(
         name="svm",
-        objective=cp.Minimize(cp.sum_squares(w) / 2 + cost.parameter * (cost.omega @ xi)),
+        objective=cp.Minimize(cp.sum_squares(variables["w"]) / 2 + cost.parameter * (cost.omega @ variables["xi"])),
         objective_latex=rf"\min_{{w,\xi}}\quad \frac12 \lVert w \rVert^2 + C {of.summed(OMEGA)}",
         parts=parts,
         variables=variables,
