@@ -37,7 +37,7 @@ MECHANISMS = (
     *options(moving=(1e-9,)),
     Mechanism("conjugate gradients", patches={f"{direction.__name__}:_step_work": lambda *_: math.inf}),
     Mechanism("Newton's matrices", patches={f"{direction.__name__}:_matrix_work": lambda *_, **__: math.inf}),
-    Mechanism("diagonal preconditioner", patches={f"{direction.__name__}:_diagonal": lambda X, _: 0.0 * X.shape[1]}),
+    Mechanism("diagonal preconditioner", patches={f"{direction.__name__}:score_diagonal": lambda *_: 0.0}),
     Mechanism(
         "rows of cells copied (CELLS_SHARE)",
         patches={f"{each.__name__}:CELLS_SHARE": 0.0 for each in (cells, direction)},

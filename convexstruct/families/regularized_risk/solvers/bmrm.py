@@ -39,6 +39,7 @@ from convexstruct.core.rounds import PATIENCE, Clock, Patience
 from convexstruct.core.solution import Solution
 from convexstruct.families.regularized_risk.problem import Plane, RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.cutting_planes import CuttingPlanes
+from convexstruct.families.regularized_risk.solvers.risk_projection import read_start
 from convexstruct.families.regularized_risk.solvers.simplex_qp import maximise
 
 
@@ -136,14 +137,8 @@ def _value(problem: RegularizedRisk, w: Vector, plane: Plane) -> float:
 
 def _start(problem: RegularizedRisk, start: Solution | None) -> tuple[Vector, Vector | None]:
     """w_0 = 0, or w of ``start``; and its witness in Q, if it has one."""
-    if start is None:
-        return np.zeros(problem.dimension), None
-    w = problem.as_point(start.point)["w"].ravel()
-    if not np.isfinite(w).all():
-        w = np.zeros(problem.dimension)
-    if start.dual_point is None or not np.isfinite(problem.dual(start.dual_point)):
-        return w, None
-    return w, problem.feasible(np.asarray(start.dual_point["alpha"], dtype=np.float64))
+    point, witness = read_start(problem, start)
+    return (np.zeros(problem.dimension) if point is None else point["w"].ravel()), witness
 
 
 def _mixture(planes: CuttingPlanes, beta: Vector) -> Callable[[], Point]:

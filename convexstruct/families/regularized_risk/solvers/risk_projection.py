@@ -9,19 +9,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Point, Vector
 from convexstruct.core.solution import Solution
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.oracles.box.projection import project_box_equality
 from convexstruct.oracles.box.simplices import onto_groups
 
 
+def read_start(problem: RegularizedRisk, start: Solution | None) -> tuple[Point | None, Vector | None]:
+    """The point of ``start`` where it is finite, and its alpha (m,), moved into Q, where that has a bound."""
+    if start is None:
+        return None, None
+    point, alpha = problem.as_point(start.point), None
+    if start.dual_point is not None and np.isfinite(problem.dual(start.dual_point)):
+        alpha = problem.feasible(np.asarray(start.dual_point["alpha"], dtype=np.float64))
+    return (point if all(np.isfinite(value).all() for value in point.values()) else None), alpha
+
+
 def starting_alpha(problem: RegularizedRisk, start: Solution | None) -> Vector:
-    """The dual point of ``start``, moved into Q; else 0, or where 0 is not in Q each share spread evenly over its
-    group; (m,)."""
-    if start is not None and start.dual_point is not None and np.isfinite(problem.dual(start.dual_point)):
-        return problem.feasible(np.asarray(start.dual_point["alpha"], dtype=np.float64))
-    return problem.feasible(np.zeros(problem.n_pieces))
+    """The alpha of ``start``; else 0, or where 0 is not in Q each share spread evenly over its group; (m,)."""
+    alpha = read_start(problem, start)[1]
+    return problem.feasible(np.zeros(problem.n_pieces)) if alpha is None else alpha
 
 
 def onto_q(problem: RegularizedRisk, alpha: Vector) -> Vector:

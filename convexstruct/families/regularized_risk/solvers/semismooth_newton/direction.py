@@ -32,6 +32,7 @@ from convexstruct.families.regularized_risk.solvers.semismooth_newton.groups imp
     grouped_matrix,
     grouped_product,
     grouped_rows,
+    score_diagonal,
 )
 from convexstruct.families.regularized_risk.solvers.semismooth_newton.smoothed_risk import Smoothed, SmoothedRisk
 
@@ -232,7 +233,7 @@ def _conjugate_gradients(
                 b = -np.bincount(of, weight * signs * scores, q) / offsets
                 return risk.lam * p + columns @ (weight * (scores + signs * b[of])), b
 
-            diagonal = _diagonal(X, weight) if sp.issparse(X) else np.zeros(risk.dimension)
+            bend = score_diagonal(X, weight, 1) if sp.issparse(X) else np.zeros(risk.dimension)
         else:
             scale = risk.share / tau
 
@@ -243,8 +244,8 @@ def _conjugate_gradients(
                 return risk.lam * p + risk.adjoint(u), b
 
             masked = np.where(point.free, scale, 0.0)
-            diagonal = _masked_diagonal(risk, masked) if sp.issparse(risk.X) else np.zeros(risk.dimension)
-        inverse = 1.0 / (risk.lam + diagonal)
+            bend = _masked_diagonal(risk, masked) if sp.issparse(risk.X) else np.zeros(risk.dimension)
+        inverse = 1.0 / (risk.lam + bend)
 
         def precondition(residual: Vector) -> Vector:
             return inverse * residual
@@ -278,21 +279,12 @@ def _conjugate_gradients(
     return step, s_b
 
 
-def _diagonal(X: sp.csr_array, weight: Vector) -> Vector:
-    """sum_i weight_i x_ij^2; (d,)."""
-    squares = sp.csr_array((X.data**2, X.indices, X.indptr), shape=X.shape)
-    return np.asarray(squares.T @ weight)
-
-
 def _masked_diagonal(risk: SmoothedRisk, weight: Vector) -> Vector:
     """sum_p weight_p A_pj^2: the diagonal, but for the part that the means of tight groups subtract; (dimension,)."""
     if risk.combine is None:
         part = weight * risk.factor**2
         if risk.rows is not None:
             part = np.asarray(np.bincount(risk.rows, part, risk.X.shape[0]), dtype=np.float64)
-        return _diagonal(risk.X, part)
-    combine = risk.combine
-    squares = sp.csr_array((combine.data**2, combine.indices, combine.indptr), shape=combine.shape)
-    part = np.asarray(squares.T @ weight).reshape(-1, risk.n_outputs)
-    X = sp.csr_array((risk.X.data**2, risk.X.indices, risk.X.indptr), shape=risk.X.shape)
-    return np.asarray(X.T @ part).T.ravel()
+        return score_diagonal(risk.X, part, 1)
+    squares = sp.csr_array((risk.combine.data**2, risk.combine.indices, risk.combine.indptr), shape=risk.combine.shape)
+    return score_diagonal(risk.X, squares.T @ weight, risk.n_outputs)

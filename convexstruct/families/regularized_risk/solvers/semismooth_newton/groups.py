@@ -161,12 +161,12 @@ def grouped_product(
         return found
 
     if sp.issparse(risk.X) or risk.X.shape[1] > LARGEST_BLOCK or k == 1:
-        diagonal = lam + _diagonal(X, squares, k)
-        return times, lambda right: right / diagonal
+        scale = lam + score_diagonal(X, squares, k)
+        return times, lambda right: right / scale
     return times, _blocks(X, squares, k, lam)
 
 
-def _diagonal(X: Any, squares: Vector, k: int) -> Vector:
+def score_diagonal(X: Any, squares: Vector, k: int) -> Vector:
     """That of A' squares A, (dimension,), for the scores of Cells or of all outputs of the rows of X."""
     if isinstance(X, Cells):
         return np.concatenate([squares[place] @ part**2 for part, place in zip(X.parts, X.places)])

@@ -44,6 +44,7 @@ from convexstruct.core.rounds import Clock, Patience
 from convexstruct.core.solution import Solution
 from convexstruct.deadline import DeadlinePassed
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.families.regularized_risk.solvers.risk_projection import read_start
 from convexstruct.families.regularized_risk.solvers.semismooth_newton.proximal_step import ProximalStep
 from convexstruct.families.regularized_risk.solvers.semismooth_newton.row_space import in_row_space
 from convexstruct.families.regularized_risk.solvers.semismooth_newton.smoothed_risk import SmoothedRisk
@@ -199,15 +200,11 @@ def _first_step(
 ) -> ProximalStep:
     """The point and the centre to begin with: those of ``start``; else w = 0, its best offsets, and a nearest to 0 in
     Q. tau is set later, by the gap of these."""
-    w, alpha = np.zeros(problem.dimension), np.zeros(problem.n_pieces)
-    b = problem.best_bias(w)
-    if start is not None:
-        point = problem.as_point(start.point)
-        if all(np.isfinite(value).all() for value in point.values()):
-            w, b = point["w"].ravel() * unit, point.get("b", b)
-        if start.dual_point is not None and np.isfinite(problem.dual(start.dual_point)):
-            alpha = np.asarray(start.dual_point["alpha"], dtype=np.float64)
-    a = problem.feasible(alpha) / whole.share
+    point, alpha = read_start(problem, start)
+    if point is None:
+        point = problem.trivial()[0]
+    w, b = point["w"].ravel() * unit, point.get("b", np.zeros(0))
+    a = problem.feasible(np.zeros(problem.n_pieces) if alpha is None else alpha) / whole.share
     return ProximalStep(whole, w, b, a, whole.values(w, b), np.inf, clock)
 
 
