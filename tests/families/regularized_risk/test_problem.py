@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.linalg import hadamard
 
 from convexstruct.arrays import Vector
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.tolerances import ROUNDING
+from tests.models.regularized_risk.risks import INSTANCES
 
 N, D, K = 9, 3, 4
 RNG = np.random.default_rng(0)
@@ -26,23 +26,8 @@ COST = np.array([[0.0, 1, 2, 3], [1, 0, 1, 2], [4, 1, 0, 1], [1, 2, 1, 0]])
 LAM = 0.1
 
 
-def makers() -> dict[str, RegularizedRisk]:
-    return {
-        "binary": RegularizedRisk.binary(X, SIGNS, LAM),
-        "binary, bias": RegularizedRisk.binary(X, SIGNS, LAM, bias=True, weights=OMEGA),
-        "binary, sparse": RegularizedRisk.binary(sp.csr_matrix(X), SIGNS, LAM, bias=True),
-        "multiclass": RegularizedRisk.multiclass(X, CODES, LAM, cost=COST, weights=OMEGA),
-        "multiclass, sparse": RegularizedRisk.multiclass(sp.csr_matrix(X), CODES, LAM),
-        "multilabel": RegularizedRisk.multilabel(X, HAS, LAM, weights=OMEGA),
-        "ordinal": RegularizedRisk.ordinal(X, CODES, LAM, weights=OMEGA),
-        "ordinal, fixed": RegularizedRisk.ordinal(X, CODES, LAM, thresholds=[-1.0, 0.0, 1.0]),
-        "hadamard": RegularizedRisk.pieces(hadamard(8) / np.sqrt(8), np.zeros(8), LAM),
-        "pieces": RegularizedRisk.pieces(X, OMEGA - 1, LAM, example=[0, 0, 0, 0, 1, 2, 2, 2, 2], weights=[1.0, 2, 5]),
-        "pieces, floor": RegularizedRisk.pieces(X, OMEGA - 1, LAM, example=np.arange(N) // 3, floor=True),
-    }
-
-
-PROBLEMS = [pytest.param(problem, id=name) for name, problem in makers().items()]
+MADE = {name: make() for name, make in INSTANCES.items()}
+PROBLEMS = [pytest.param(problem, id=name) for name, problem in MADE.items()]
 
 
 def written_out(name: str, w: Vector, b: Vector) -> float:
@@ -109,10 +94,10 @@ def test_a_subgradient_touches_the_risk_and_lies_below_it_everywhere(problem: Re
 
 
 def risk(problem: RegularizedRisk, w: Vector) -> float:
-    return problem.value(w) - LAM / 2 * float(np.vdot(w, w))
+    return problem.value(w) - problem.lam / 2 * float(np.vdot(w, w))
 
 
-@pytest.mark.parametrize("problem", [pytest.param(p, id=name) for name, p in makers().items() if p.n_biases])
+@pytest.mark.parametrize("problem", [problem for problem in MADE.values() if problem.n_biases])
 def test_the_best_bias_is_the_best_of_all_kinks(problem: RegularizedRisk) -> None:
     rng = np.random.default_rng(4)
     for w in (rng.normal(size=problem.shape), np.zeros(problem.shape)):  # at zero all kinks tie

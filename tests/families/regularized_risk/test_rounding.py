@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -71,3 +72,32 @@ def test_shares_of_weights_at_the_ends_of_what_floats_can_say_are_right_to_their
         for share, weight in zip(found.tolist(), weights):
             off = abs(Fraction(share) - weight / sum(weights))
             assert off <= bounds.SHARE_UNITS * (Fraction(2) ** -53 * Fraction(share) + Fraction(5e-324))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_member_of_q_is_as_near_as_said(seed: int) -> None:
+    """With eta and the errors that `enclosed` states, exact scaling reaches Q."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 30))
+    X, weights = np.ones((n, 1)), rng.choice([1.0, 0.7, 3.1, 3e-323, 1e-322, 2e-322], size=n) if seed % 2 else None
+    for problem in (
+        RegularizedRisk.binary(X, np.arange(n) % 2, 1.0, bias=True, weights=weights),
+        RegularizedRisk.multilabel(X, rng.integers(2, size=(n, 3)) | [[1, 0, 0]], 1.0, weights=weights),
+        RegularizedRisk.pieces(X, np.zeros(n), 1.0, np.arange(n) // 3, weights=None),
+    ):
+        loss, truth = problem.loss, [part[0] for part in enumerated_risk(problem).groups]
+        shares = bounds.true_shares(problem)
+        assert (abs(exactly(shares.value) - truth) <= exactly(shares.errors)).all()
+        near, eta = bounds.enclosed(problem, bounds.member(problem, rng.random(problem.n_pieces)))
+        alpha, error = exactly(near.value), exactly(near.errors)
+        assert (error <= Fraction(1e-12) * alpha + Fraction(5e-324)).all()
+        groups = np.array([alpha[i:j].sum() for i, j in itertools.pairwise(loss.start)])
+        if loss.floor:
+            assert (groups * (1 - Fraction(eta)) <= truth).all()
+        else:  # every entry is scaled alike
+            moved = np.repeat([abs(share / total - 1) for share, total in zip(truth, groups)], np.diff(loss.start))
+            assert (moved * alpha <= error).all()
+        if problem.n_biases:
+            up, down = (side := alpha * (loss.bias_sign > 0)), alpha - side
+            less, more = sorted((up, down), key=lambda side: Fraction(side.sum()))
+            assert less.sum() == more.sum() or ((1 - less.sum() / more.sum()) * more <= error).all()

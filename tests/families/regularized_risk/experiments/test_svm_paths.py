@@ -47,19 +47,6 @@ def test_the_best_iterate_so_far_counts_for_objective_and_accuracy() -> None:
     assert sorted(path.seconds) == path.seconds
 
 
-def test_a_path_ends_at_its_limits() -> None:
-    exact = solve(PROBLEM, tol=HIGH)
-    w = tuple(exact.point["w"])
-    at_gap = follow(Script(w, (0.0, 1.0, 1.0)), PROBLEM, TEST, Limits(10.0, 100, LOW.gap), exact.lower_bound)
-    assert at_gap.iteration == [1, 2]
-    at_rounds = follow(Script(w, (0.0,) * 50), PROBLEM, TEST, Limits(10.0, 5, LOW.gap), exact.lower_bound)
-    assert at_rounds.iteration[-1] == 5
-    long = follow(Script(w, (0.0,) * 400), PROBLEM, TEST, Limits(10.0, 1000, LOW.gap), exact.lower_bound)
-    assert long.iteration[:20] == list(range(1, 21))
-    assert long.iteration[-1] == 400  # the last is evaluated, however they are spaced
-    assert len(long.iteration) < 120
-
-
 @pytest.mark.parametrize("power", [1.0, 0.5, 0.1])
 def test_a_planted_rate_is_found(power: float) -> None:
     iteration = np.unique(np.geomspace(1, 10_000, 80).astype(int))

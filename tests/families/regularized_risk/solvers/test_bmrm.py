@@ -11,7 +11,6 @@ from convexstruct.arrays import Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Status
-from convexstruct.datasets.generated.hadamard import hadamard
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.bmrm import LsBMRM, QpBMRM
 from convexstruct.families.regularized_risk.solvers.cutting_planes import CuttingPlanes, pack, unpack
@@ -32,23 +31,6 @@ def rounds_at_most(lam: float, longest: float, first_gap: float, eps: float) -> 
 def rounds(problem: RegularizedRisk, solver: QpBMRM | LsBMRM, count: int) -> list[Iterate]:
     iterates = solver.iterate(problem)
     return [next(iterates) for _ in range(count)]
-
-
-@BOTH
-@pytest.mark.parametrize("lam", [0.01, 3.0])
-def test_on_the_hadamard_instance_every_round_has_its_exact_values(solver: QpBMRM | LsBMRM, lam: float) -> None:
-    """Theorems 6 and 7: J(w_t) = 1/(2 lam t), J_t(w_t) = -1/(2 lam t), and w_t is that of t columns, for t < d."""
-    d = 32
-    problem = RegularizedRisk.pieces(hadamard(d), np.zeros(d), lam)
-    for t, iterate in enumerate(rounds(problem, solver, d), start=1):
-        optimum = -1 / (2 * lam * d)
-        if t < d:
-            assert iterate.primal == pytest.approx(1 / (2 * lam * t), rel=ROUNDING)
-            assert iterate.lower_bound == pytest.approx(-1 / (2 * lam * t), rel=ROUNDING)
-        else:
-            assert iterate.primal == pytest.approx(optimum, rel=ROUNDING)
-            assert iterate.lower_bound == pytest.approx(optimum, rel=ROUNDING)
-        assert np.linalg.norm(iterate.point["w"]) == pytest.approx(1 / (lam * np.sqrt(t)), rel=ROUNDING)
 
 
 @BOTH

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from convexstruct.families.regularized_risk.problem import RegularizedRisk
-from convexstruct.families.regularized_risk.solvers.semismooth_newton import cells, groups, smoothed_risk
+from convexstruct.families.regularized_risk.solvers.semismooth_newton import groups, smoothed_risk
+from convexstruct.families.regularized_risk.solvers.semismooth_newton.cells import Cells
 from convexstruct.families.regularized_risk.solvers.semismooth_newton.smoothed_risk import SmoothedRisk
 from convexstruct.tolerances import HIGH, ROUNDING
 from tests.families.regularized_risk.solvers.semismooth_newton.instances import (
@@ -15,8 +15,6 @@ from tests.families.regularized_risk.solvers.semismooth_newton.instances import 
     outputs_problem,
     random_problem,
 )
-
-N, D, K = 30, 4, 6
 
 
 @pytest.fixture(autouse=True, params=[0, smoothed_risk.WRITTEN_OUT], ids=["sparse", "written out"])
@@ -46,21 +44,24 @@ def test_products_and_the_preconditioner_of_groups_are_those_of_the_matrix(kind:
     np.testing.assert_allclose(blocks, np.eye(risk.dimension), atol=HIGH.gap)
 
 
-def test_products_of_newtons_matrix_are_those_of_the_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where all scores are computed, and where rows of X are copied without the scores that have no curvature."""
-    rng = np.random.default_rng(1)
-    problem = RegularizedRisk.multiclass(rng.normal(size=(N, D)), np.arange(N) % K, 0.1)
-    risk, tau = SmoothedRisk.whole(problem), 0.1
+def test_products_by_few_of_the_scores_are_those_of_the_matrix() -> None:
+    """Rows of X are copied for the scores that free pieces take, without those that have no curvature."""
+    rng, k = np.random.default_rng(1), 20
+    risk, tau = SmoothedRisk.whole(outputs_problem("multiclass", rng.normal(size=(60, 4)), k)), 0.05
     v = risk.offset + risk.forward(0.05 * rng.normal(size=risk.dimension))
     now, _ = risk.at(np.zeros(risk.dimension), v / tau)
     free = np.flatnonzero(now.free)
-    assert 0 < len(free) <= len(now.free) // 2  # so that the pieces that are not free are left out
+    assert risk.combine is not None
+    few = risk.combine[free]
+    assert Cells.of(risk.X, few, k) is not None
+    assert Cells.of(sp.csr_array(risk.X), few, k) is None
+    assert Cells.of(np.broadcast_to(0.0, (60, 1 << 20)), few, k) is None  # by MOST_COPIED of the cells
+    times, precondition = groups.grouped_product(risk, now, free, tau)
+    matrix = risk.lam * np.eye(risk.dimension) + groups.grouped_matrix(risk, now, free, tau)
     p = rng.normal(size=risk.dimension)
-    wanted = risk.lam * p + groups.grouped_matrix(risk, now, free, tau) @ p
-    for share in (0.0, 1.0):
-        monkeypatch.setattr(cells, "CELLS_SHARE", share)
-        times, _ = groups.grouped_product(risk, now, free, tau)
-        np.testing.assert_allclose(times(p), wanted, rtol=1e-7)
+    np.testing.assert_allclose(times(p), matrix @ p, rtol=1e-7)
+    blocks = np.kron(np.eye(k), np.ones((4, 4))) * matrix
+    np.testing.assert_allclose(precondition(blocks @ p), p, atol=HIGH.gap)
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])
@@ -68,7 +69,7 @@ def test_products_of_newtons_matrix_are_those_of_the_matrix(monkeypatch: pytest.
 def test_rows_of_newtons_matrix_give_its_products(kind: str, is_sparse: bool) -> None:
     """B of pieces of several outputs: B'B is the matrix, B B' is what is factored."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(N, 20))
+    X = rng.normal(size=(30, 20))
     risk, tau = SmoothedRisk.whole(outputs_problem(kind, sp.csr_array(X) if is_sparse else X)), 0.1
     v = risk.offset + risk.forward(0.05 * rng.normal(size=risk.dimension))
     now, _ = risk.at(np.zeros(risk.dimension), v / tau)
