@@ -38,6 +38,8 @@ LEGEND = {"upper": "solver's own upper bound", "lower": "solver's own lower boun
 #: Colour and marker of each verdict.
 VERDICTS = {"verified": (GREEN, "o"), "failed": (UPPER, "X"), "unverified": (ORANGE, "s")}
 
+#: What a run may be drawn against: columns of its trace.
+AXES = ("seconds", "iteration")
 Against = Literal["seconds", "iteration"]
 
 
@@ -72,26 +74,18 @@ def _drawn_on(axes: Any) -> Axes:
     return axes if axes is not None else new_axes()
 
 
-def _against(against: Any) -> Against:
-    return "seconds" if choice("against", against, ("seconds", "iteration")) == "seconds" else "iteration"
-
-
 def _trace(name: str, solution: Any) -> Trace:
     """The trace that is to be drawn; ValueError if what came is neither a trace nor has one."""
-    trace = solution if isinstance(solution, Trace) else vars(solution).get("trace") if _has_vars(solution) else None
+    trace = solution if isinstance(solution, Trace) else getattr(solution, "trace", None)
     if not isinstance(trace, Trace):
         refuse(name, solution, "a Solution or its Trace")
     return trace
 
 
-def _has_vars(value: Any) -> bool:
-    return not isinstance(value, type) and isinstance(getattr(value, "__dict__", None), dict)
-
-
 def _rows(rows: Any, least: int = 0) -> list[Any]:
     found = sequence("rows", rows, "rows of a verification", least=least)
     for row in found:
-        if not (_has_vars(row) and {"case", "verdict", "reference", "fast", "trace"} <= set(vars(row))):
+        if not all(hasattr(row, name) for name in ("case", "verdict", "reference", "fast", "trace")):
             refuse("rows", row, "rows of a verification")
     return found
 
@@ -116,7 +110,8 @@ def bounds(
     """
     trace = _trace("solution", solution)
     solved = None if isinstance(solution, Trace) else solution
-    axes, against = _drawn_on(axes), _against(against)
+    axes = _drawn_on(axes)
+    choice("against", against, AXES)
     if certified is not None:
         low, high = sequence("certified", certified, "(lower bound, primal)", length=2)
         certified = number("certified", low, infinite=True), number("certified", high, infinite=True)
@@ -136,7 +131,7 @@ def bounds(
         _mark(axes, float(x[-1]), certified)
         upper, lower = np.append(upper, certified[1]), np.append(lower, certified[0])
     _zoom(axes, upper, lower)
-    axes.set_xlabel("seconds" if against == "seconds" else "iteration")
+    axes.set_xlabel(against)
     axes.set_ylabel("objective")
     name = "" if solved is None else solved.solver.split(" (")[0]
     ends = _said(trace, certified)
@@ -186,7 +181,8 @@ def gap(traces: Mapping[str, Solved | Trace], axes: Axes | None = None, against:
     Where a `Solution` is given, the certified gap is one mark at the end of its line; bounds that are upside down have
     no gap, and are left out. ValueError if ``traces`` maps no names to solutions or traces.
     """
-    axes, against = _drawn_on(axes), _against(against)
+    axes = _drawn_on(axes)
+    choice("against", against, AXES)
     if not isinstance(traces, Mapping):
         refuse("traces", traces, "a mapping of names to solutions or traces")
     seen: list[float] = []
@@ -211,9 +207,9 @@ def gap(traces: Mapping[str, Solved | Trace], axes: Axes | None = None, against:
         if marked:
             axes.plot([], [], "D", color="none", mec="black", ms=5, label="certified")
         if min(seen) <= LEAST_GAP:
-            _zero_line(axes, vertical=False)
+            _zero_line(axes)
         axes.legend(frameon=False, fontsize="small")
-    axes.set_xlabel("seconds" if against == "seconds" else "iteration")
+    axes.set_xlabel(against)
     axes.set_ylabel("relative gap, solver's own bounds")
     return axes
 
@@ -223,27 +219,27 @@ def _drawn(reached: float) -> float:
     return max(reached, LEAST_GAP) if math.isfinite(reached) and not upside_down(reached) else math.nan
 
 
-def _zero_line(axes: Axes, vertical: bool) -> None:
+def _zero_line(axes: Axes) -> None:
     """Say that what lies at `LEAST_GAP` is a gap of 0, or smaller than that."""
-    text, at = f"gap 0 (or below {LEAST_GAP:.0e})", (LEAST_GAP, 0.0) if vertical else (0.0, LEAST_GAP)
-    axes.annotate(text, at, xycoords=("data", "axes fraction") if vertical else ("axes fraction", "data"),
-                  xytext=(3, 3), textcoords="offset points", fontsize="x-small", color=GREY,
-                  rotation=90 if vertical else 0, va="bottom")  # fmt: skip
+    _written(axes, f"gap 0 (or below {LEAST_GAP:.0e})", (0.0, LEAST_GAP), ("axes fraction", "data"), xytext=(3, 3),
+             textcoords="offset points", va="bottom")  # fmt: skip
 
 
 def _profile_lines(axes: Axes, low: float, high: float, vertical: bool) -> None:
+    """The gaps of the profiles that lie near those drawn, from ``low`` to ``high``."""
     for profile in PROFILES.values():
-        if not 0.01 * low <= profile.gap <= 100 * high:
-            continue
-        if vertical:
-            axes.axvline(profile.gap, color=GREY, lw=0.8, ls=":", zorder=0)
-            place, where = (profile.gap, 1.0), "bottom"
-            axes.annotate(profile.name, place, xycoords=("data", "axes fraction"), ha="center", va=where,
-                          fontsize="x-small", color=GREY)  # fmt: skip
-        else:
-            axes.axhline(profile.gap, color=GREY, lw=0.8, ls=":", zorder=0)
-            axes.annotate(profile.name, (1.0, profile.gap), xycoords=("axes fraction", "data"), ha="right",
-                          va="bottom", fontsize="x-small", color=GREY)  # fmt: skip
+        if 0.01 * low <= profile.gap <= 100 * high:
+            line = axes.axvline if vertical else axes.axhline
+            line(profile.gap, color=GREY, lw=0.8, ls=":", zorder=0)
+            if vertical:
+                _written(axes, profile.name, (profile.gap, 1.0), ("data", "axes fraction"), ha="center", va="bottom")
+            else:
+                _written(axes, profile.name, (1.0, profile.gap), ("axes fraction", "data"), ha="right", va="bottom")
+
+
+def _written(axes: Axes, text: str, at: tuple[float, float], scales: Any, **settings: Any) -> None:
+    """Small grey text at a place whose coordinates are of these kinds."""
+    axes.annotate(text, at, xycoords=scales, fontsize="x-small", color=GREY, **settings)
 
 
 def compare(rows: Sequence[Any]) -> Figure:
