@@ -16,6 +16,7 @@ import gc
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -50,9 +51,13 @@ def wait(seconds: float) -> None:
             time.sleep(max(end - time.perf_counter(), 0.0))
 
 
-def sleeper(kind: str, scale: float) -> Any:
+def whole(X: Any, n_labels: int, shape: Any) -> Any:
+    """Whole numbers below ``n_labels``, random ones, or all 0 where the features are."""
+    return np.random.default_rng(0).integers(n_labels, size=shape) if X.any() else np.zeros(shape, dtype=int)
+
+
+def sleeper(X: Any, y: Any) -> Any:
     """Two labels an input; the oracle sleeps 20 ms a call."""
-    X, y = table_of(kind, int(40 * scale) or 1, 3), drawn(2, int(40 * scale) or 1)
 
     def joint(x: Any, labels: Any) -> Any:
         return np.concatenate([x * (labels[0] == k) for k in range(2)])
@@ -65,118 +70,98 @@ def sleeper(kind: str, scale: float) -> Any:
     return cs.StructuredSVM.from_oracle(joint, lambda y, p: float(y[0] != p[0]), best, examples, exact=True, C=1.0)
 
 
-def chain(kind: str, scale: float, size: int = 20_000, **more: Any) -> Any:
-    n = int(size * scale)
-    return cs.StructuredSVM.read([table_of(kind, n, 10)], [drawn(10, n)], 10, C=1.0, **more)
+def chain(X: Any, y: Any, **more: Any) -> Any:
+    return cs.StructuredSVM.read([X], [y], 10, C=1.0, **more)
 
 
-def wide_grid(kind: str, scale: float) -> Any:
-    """9 x 9 with three labels by its junction tree: the widest that takes long."""
-    side = max(int(9 * scale**0.5), 2)
-    return cs.StructuredSVM.read([table_of(kind, side**2, 3)], [drawn(3, side**2)], 3, edges=[grid(side)], C=1.0)
+def labelled_grid(X: Any, y: Any, **more: Any) -> Any:
+    """Three labels; by its junction tree 9 x 9 is the widest that takes long."""
+    return cs.StructuredSVM.read([X], [y], 3, edges=[grid(math.isqrt(len(y)))], C=1.0, **more)
 
 
-def relaxed_grid(kind: str, scale: float) -> Any:
-    side = max(int(60 * scale**0.5), 2)
-    labels, edges = [drawn(3, side**2)], [grid(side)]
-    return cs.StructuredSVM.read([table_of(kind, side**2, 3)], labels, 3, edges=edges, inference="relaxed", C=1.0)
+def sequence(X: Any, y: Any) -> Any:
+    return cs.GenerativeMargin.hmm([whole(X, 20, len(y))], [y], 10, 20, eta=0.1)
 
 
-def one_sequence(kind: str, scale: float) -> Any:
-    n = int(20_000 * scale)
-    symbols = np.zeros(n, dtype=int) if kind == "ties" else drawn(20, n)
-    return cs.GenerativeMargin.hmm([symbols], [drawn(10, n)], 10, 20, eta=0.1)
+def network(X: Any, y: Any) -> Any:
+    return cs.GenerativeMargin.network(chain_graph(8, 3), whole(X, 3, (len(y), 8)), [0, 2, 4], eta=0.5)
 
 
-def one_conditional(kind: str, scale: float) -> Any:
-    n = int(20_000 * scale)
-    return cs.ConditionalRandomField.read([table_of(kind, n, 10)], [drawn(10, n)], 10, C=1.0)
+def hidden(X: Any, y: Any) -> Any:
+    """Half of the labels are not known."""
+    return cs.HiddenField.conditional([X], [np.where(drawn(2, len(y)) > 0, y, -1)], 5, lam=0.1)
 
 
-def one_hidden(kind: str, scale: float) -> Any:
-    n = int(10_000 * scale)
-    labels = np.where(drawn(2, n) > 0, drawn(5, n), -1)
-    return cs.HiddenField.conditional([table_of(kind, n, 10)], [labels], 5, lam=0.1)
+def field(X: Any, y: Any, reader: Any = cs.MarkovRandomField, lam: float | None = 0.1) -> Any:
+    """A grid of two labels with 20 samples."""
+    factors = cs.tabular_factors(grid(math.isqrt(len(y))), 2)
+    return reader.read(factors, whole(X, 2, (20, len(y))), **({} if lam is None else {"lam": lam}))
 
 
-def one_markov(kind: str, scale: float) -> Any:
-    n = int(50_000 * scale)
-    return cs.HiddenMarkov.read([np.zeros(n, dtype=int) if kind == "ties" else drawn(20, n)], 10, 20)
+def risk(X: Any, y: Any, bias: bool = True) -> Any:
+    return cs.RegularizedRisk.binary(X, 2 * y - 1, 1e-7, bias=bias)
 
 
-def field(kind: str, scale: float, reader: Any = cs.MarkovRandomField, side: int = 9, lam: float | None = 0.1) -> Any:
-    side = max(int(side * scale**0.5), 2)
-    factors = cs.tabular_factors(grid(side), 2)
-    shape = (20, side**2)
-    samples = np.zeros(shape, dtype=int) if kind == "ties" else np.random.default_rng(0).integers(2, size=shape)
-    return reader.read(factors, samples, **({} if lam is None else {"lam": lam}))
+def box(X: Any, y: Any) -> Any:
+    return cs.BoxProjection(X[:, 0], 0.0, 1.0, np.ones(len(X)), 0.3 * len(X), np.ones(len(X)))
 
 
-def one_risk(kind: str, scale: float, bias: bool = True) -> Any:
-    n = int(400_000 * scale)
-    return cs.RegularizedRisk.binary(table_of(kind, n, 20), 2 * drawn(2, n) - 1, 1e-7, bias=bias)
+def tables(X: Any, y: Any) -> Any:
+    return cs.MarginalProjection.chains([len(X)], X[:-1, :, None] * X[1:, None, :], X)
 
 
-def network(kind: str, scale: float) -> Any:
-    n = int(4000 * scale)
-    samples = np.zeros((n, 8), dtype=int) if kind == "ties" else np.random.default_rng(0).integers(3, size=(n, 8))
-    return cs.GenerativeMargin.network(chain_graph(8, 3), samples, [0, 2, 4], eta=0.5)
+def energies(X: Any, y: Any, kind: Any = cs.ConvexEnergyNetwork) -> Any:
+    return kind(X, drawn(2, 6 * len(X)).reshape(-1, 6), 1.0)
 
 
-def one_box(kind: str, scale: float) -> Any:
-    n = int(10_000_000 * scale)
-    m = np.zeros(n) if kind == "ties" else np.random.default_rng(0).normal(size=n)
-    return cs.BoxProjection(m, 0.0, 1.0, np.ones(n), 0.3 * n, np.ones(n))
+def clusters(X: Any, y: Any) -> Any:
+    return cs.UnsupervisedMargin.multiclass(X, 3, 0.1, 0.5)
 
 
-def one_table(kind: str, scale: float) -> Any:
-    n, s = int(50_000 * scale), 10
-    edge, node = table_of(kind, (n - 1) * s, s).reshape(n - 1, s, s), table_of(kind, n, s)
-    return cs.MarginalProjection.chains([n], edge, node)
+@dataclass(frozen=True)
+class Instance:
+    """One example, or a set, of ``n`` nodes with features and labels; make : (features (n, f), labels (n,)) -> the
+    problem. square : whether the nodes are those of a square grid."""
+
+    n: int
+    n_features: int
+    n_labels: int
+    make: Callable[[Any, Any], Any]
+    square: bool = False
+
+    def __call__(self, kind: str, scale: float) -> Any:
+        """The problem on data of a kind, "ties" or "one example", of a size by ``scale``."""
+        n = max(math.isqrt(int(self.n * scale)), 2) ** 2 if self.square else max(int(self.n * scale), 6)
+        return self.make(table_of(kind, n, self.n_features), drawn(self.n_labels, n))
 
 
-def one_kernel(kind: str, scale: float) -> Any:
-    n = int(3000 * scale)
-    return cs.GaussianProcessSequences.read([table_of(kind, n, 5)], [drawn(10, n)], 10, lam=1e-4)
-
-
-def unlabelled(kind: str, scale: float) -> Any:
-    n = max(int(120 * scale), 6)
-    return cs.UnsupervisedMargin.multiclass(table_of(kind, n, 3), 3, 0.1, 0.5)
-
-
-def one_labelling(kind: str, scale: float) -> Any:
-    return cs.MarginLabelling(cs.UnsupervisedMargin.multiclass(table_of(kind, int(600 * scale), 3), 3, 0.1, 0.5))
-
-
-def one_energy(kind: str, scale: float) -> Any:
-    n = int(4000 * scale)
-    return cs.ConvexEnergyNetwork(table_of(kind, n, 10), drawn(2, 6 * n).reshape(n, 6), 1.0)
-
-
-def one_unrolled(kind: str, scale: float) -> Any:
-    n = int(4000 * scale)
-    return cs.UnrolledEnergyNetwork(table_of(kind, n, 10), drawn(2, 6 * n).reshape(n, 6), 1.0)
-
-
-def one_inference(kind: str, scale: float) -> Any:
-    return cs.EnergyInference(table_of(kind, int(100_000 * scale), 8), np.ones((8, 8)))
-
-
-#: By name a problem of each kind of data ("ties", "one example"), of a size by ``scale``.
-EVERY: dict[str, Callable[[str, float], Any]] = {
-    made.__name__: made
-    for made in (sleeper, chain, wide_grid, relaxed_grid, one_sequence, network, one_conditional, one_hidden,
-                 one_markov, field, one_risk, one_box, one_table, one_kernel, one_energy,
-                 one_inference, one_unrolled, unlabelled, one_labelling)
-} | {
-    "chain, slack": partial(chain, size=4000, scaling="slack"),
-    "no bias": partial(one_risk, bias=False),
-    "no penalty": partial(field, lam=None),
-    "approximate, no penalty": partial(field, reader=cs.ApproximateField, lam=None),
-    "pseudolikelihood": partial(field, reader=cs.PseudoLikelihood, side=60),
-    "approximate field": partial(field, reader=cs.ApproximateField, side=60),
-}  # fmt: skip
+EVERY = {
+    "sleeper": Instance(40, 3, 2, sleeper),
+    "chain": Instance(20_000, 10, 10, chain),
+    "chain, slack": Instance(4000, 10, 10, partial(chain, scaling="slack")),
+    "wide grid": Instance(81, 3, 3, labelled_grid, square=True),
+    "relaxed grid": Instance(3600, 3, 3, partial(labelled_grid, inference="relaxed"), square=True),
+    "sequence": Instance(20_000, 1, 10, sequence),
+    "network": Instance(4000, 1, 3, network),
+    "conditional": Instance(20_000, 10, 10, lambda X, y: cs.ConditionalRandomField.read([X], [y], 10, C=1.0)),
+    "hidden": Instance(10_000, 10, 5, hidden),
+    "hidden Markov": Instance(50_000, 1, 2, lambda X, y: cs.HiddenMarkov.read([whole(X, 20, len(y))], 10, 20)),
+    "field": Instance(81, 1, 2, field, square=True),
+    "no penalty": Instance(81, 1, 2, partial(field, lam=None), square=True),
+    "approximate, no penalty": Instance(81, 1, 2, partial(field, reader=cs.ApproximateField, lam=None), square=True),
+    "approximate field": Instance(3600, 1, 2, partial(field, reader=cs.ApproximateField), square=True),
+    "pseudolikelihood": Instance(3600, 1, 2, partial(field, reader=cs.PseudoLikelihood), square=True),
+    "risk": Instance(400_000, 20, 2, risk),
+    "no bias": Instance(400_000, 20, 2, partial(risk, bias=False)),
+    "box": Instance(10_000_000, 1, 2, box),
+    "tables": Instance(50_000, 10, 2, tables),
+    "kernel": Instance(3000, 5, 10, lambda X, y: cs.GaussianProcessSequences.read([X], [y], 10, lam=1e-4)),
+    "energies": Instance(4000, 10, 2, energies),
+    "unrolled": Instance(4000, 10, 2, partial(energies, kind=cs.UnrolledEnergyNetwork)),
+    "inference": Instance(100_000, 8, 2, lambda X, y: cs.EnergyInference(X, np.ones((8, 8)))),
+    "clusters": Instance(120, 3, 3, clusters),
+    "labelling": Instance(600, 3, 3, lambda X, y: cs.MarginLabelling(clusters(X, y))),
+}
 
 
 def late(seconds: float, limit: float) -> bool:
