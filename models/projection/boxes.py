@@ -16,9 +16,9 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
 
 from convexstruct.families.projection.box import BoxProjection
+from convexstruct.marginals.triplets import sums_by
 from convexstruct.models.entries import stated
 from convexstruct.models.formulation import Equation, Formulation, Recovered, equation
 
@@ -103,8 +103,7 @@ def box_dual(problem: BoxProjection) -> Formulation:
     for name, sign, rows, bound in (("alpha", -1.0, of.low, of.lower), ("beta", 1.0, of.high, of.upper)):
         if len(rows):
             kept[name] = cp.Variable(len(rows), nonneg=True, name=name)
-            place = sp.csr_array((np.full(len(rows), sign), (rows, np.arange(len(rows)))), shape=(problem.n, len(rows)))
-            push = push + place @ kept[name]
+            push = push + sign * (sums_by(rows, problem.n) @ kept[name])
             value = value - sign * (bound[rows] @ kept[name])
 
     def recover(_: Formulation) -> Recovered:

@@ -25,6 +25,7 @@ from scipy.sparse.csgraph import connected_components
 from convexstruct.arrays import Index
 from convexstruct.families.projection.tables import MarginalProjection
 from convexstruct.graphs import starts
+from convexstruct.marginals.triplets import sums_by
 from convexstruct.models.entries import stated
 from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.projection.boxes import PAPER
@@ -46,12 +47,11 @@ class Rows:
         structure = problem.structure
         sizes = np.concatenate([np.full(len(c), prod(cards)) for c, cards in zip(structure.component, structure.cards)])
         self.clique = np.repeat(np.arange(len(sizes)), sizes)
-        n = structure.n_entries
-        self.sums = sp.csr_array((np.ones(n), (self.clique, np.arange(n))), shape=(len(sizes), n))
+        self.sums = sums_by(self.clique, len(sizes))
         self.agreements = agreements(structure)
         self.d = np.concatenate(problem.d)[self.clique]
         self.z = np.concatenate([problem.scale[component] for component in structure.component])
-        self.m = cp.Parameter(n, name="m", value=problem.m)
+        self.m = cp.Parameter(structure.n_entries, name="m", value=problem.m)
 
     def present(self) -> MarginalProjection:
         """The problem with the present m of the formulation."""
@@ -186,10 +186,7 @@ def labellings(problem: MarginalProjection, limit: int = LIMIT) -> Formulation:
     of = Rows(problem)
     vertices, component = corners(problem.structure, limit)
     q, a = cp.Variable(vertices.shape[1], name="q"), cp.Variable(len(of.d), name="a")
-    sums = sp.csr_array(
-        (np.ones(len(component)), (component, np.arange(len(component)))),
-        shape=(problem.structure.n_components, len(component)),
-    )
+    sums = sums_by(component, problem.structure.n_components)
 
     def recover(_: Formulation) -> Recovered:
         return Recovered(of.present(), {"a": np.asarray(a.value)}, None)

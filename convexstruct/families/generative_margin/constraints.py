@@ -33,7 +33,7 @@ from convexstruct.arrays import Index, Vector
 from convexstruct.brief import brief
 from convexstruct.families.generative_margin.distributions import default_c, read_distributions, stacked
 from convexstruct.graphs import TableLayout
-from convexstruct.marginals.triplets import sums_by
+from convexstruct.marginals.triplets import picks, sums_by
 from convexstruct.rounding import UNIT, Rounded, adjoint, binned, dot, entropy, exact, summed
 from convexstruct.validation.arguments import refuse
 from convexstruct.validation.arrays import real, wholes
@@ -91,9 +91,7 @@ class Limits:
     def rows(self) -> tuple[sp.csr_array, Vector]:
         """All affine rows (n, d) and their right sides (n,): those of G, and two for each tied entry."""
         d, tied = len(self.of), np.flatnonzero(self.of != np.arange(len(self.of)))
-        each = np.repeat(np.arange(len(tied)), 2)
-        ends = np.stack((tied, self.of[tied]), axis=1).ravel()
-        equal = sp.csr_array((np.tile((1.0, -1.0), len(tied)), (each, ends)), shape=(len(tied), d))
+        equal = picks(tied, d) - picks(self.of[tied], d)
         every = sp.csr_array(sp.vstack((self.G, equal, -equal), format="csr"))
         return every, np.concatenate((self.g, np.zeros(2 * len(tied))))
 
@@ -149,7 +147,7 @@ class Limits:
         """max s : low + s <= theta <= high - s, G theta + s <= g, ln 1'e^theta_i <= -s, by tangents of the last; and
         the same of the rows of ``margins`` at every theta that was met."""
         layout, d = self.layout, len(self.of)
-        merge = sp.csr_array((np.ones(d), (np.arange(d), self.of)), shape=(d, d))
+        merge = picks(self.of, d)
         A, a = self.affine
         theta, room = -np.log(layout.block_sizes.astype(np.float64))[layout.block_of], 0.0
         blocks = sums_by(layout.block_of, len(layout.block_sizes))
@@ -204,8 +202,8 @@ class Limits:
     def affine(self) -> tuple[sp.csr_array, Vector]:
         """Floors, ceilings and the rows of G as rows A theta <= a."""
         below, above = np.flatnonzero(np.isfinite(self.low)), np.flatnonzero(np.isfinite(self.high))
-        unit = sp.csr_array(sp.identity(len(self.of), format="csr"))
-        A = sp.csr_array(sp.vstack((-unit[below], unit[above], self.G), format="csr"))
+        d = len(self.of)
+        A = sp.csr_array(sp.vstack((-picks(below, d), picks(above, d), self.G), format="csr"))
         return A, np.concatenate((-self.low[below], self.high[above], self.g))
 
     def violation(self, A: sp.csr_array, a: Vector, kap: Vector, v: Vector) -> float:

@@ -30,7 +30,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from convexstruct import deadline
 from convexstruct.arrays import Index, Labels, Matrix, Point, Vector
@@ -45,6 +44,7 @@ from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.slack_penalties import Linear
 from convexstruct.families.generative_margin.solvers.entropic_proximal.stage import Space
 from convexstruct.families.generative_margin.solvers.warm_start import starting_theta
+from convexstruct.marginals.triplets import sums_by
 
 #: m is this share of the mean of the products s z.
 CENTRING = 0.5
@@ -182,9 +182,7 @@ class _Master:
     def solve(self, gap: float, max_steps: int) -> None:
         """Newton steps until the sum of all products of room and multiplier is below ``gap``."""
         problem, of = self.problem, self.problem.layout.block_of
-        choose = sp.csr_array(
-            (np.ones(len(self.b)), (self.example, np.arange(len(self.b)))), shape=(len(self.eps), len(self.b))
-        )
+        choose = sums_by(self.example, len(self.eps))
         diagonal = np.arange(problem.dimension)
         for _ in range(max_steps):
             deadline.check()
