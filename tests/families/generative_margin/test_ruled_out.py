@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -31,29 +32,19 @@ def posed(features: Counts, c: Vector, eta: float) -> GenerativeMargin:
     return GenerativeMargin(features, c / features.tables.block_sum(c)[features.tables.block_of], eta)
 
 
-def chain(seed: int) -> GenerativeMargin:
-    """Symbol 0 is in the data, in two states at least, but its c is 0 in every state."""
-    rng = np.random.default_rng([10, seed])
-    lengths = rng.integers(2, 5, size=4)
-    symbols, states = ([rng.integers(k, size=t) for t in lengths] for k in (3, 2))
-    symbols[0][:2], states[0][:2] = 0, [0, 1]
-    features = HMMCounts.read(symbols, states, 2, 3)
-    eta = float(rng.choice([0.1, 0.5, 2.0]))
-    c = rng.exponential(size=features.tables.dimension) + 0.05
-    c[[6, 9]] = 0.0
-    return posed(features, c, eta)
-
-
-def channels(seed: int) -> GenerativeMargin:
-    """Symbol 0 is in the data of the first of two channels, but its c is 0 there in every state."""
-    rng = np.random.default_rng([11, seed])
-    lengths = rng.integers(2, 5, size=4)
-    symbols, states = [rng.integers(3, size=(t, 2)) for t in lengths], [rng.integers(2, size=t) for t in lengths]
-    symbols[0][:2, 0], states[0][:2] = 0, [0, 1]
+def chain(seed: int, channels: int = 0) -> GenerativeMargin:
+    """Symbol 0 (of the first channel) is in the data, in two states at least, but its c is 0 in every state."""
+    rng = np.random.default_rng([10, channels, seed])
+    lengths, shape = rng.integers(2, 5, size=4), (channels,) if channels else ()
+    symbols, states = [rng.integers(3, size=(t, *shape)) for t in lengths], [rng.integers(2, size=t) for t in lengths]
+    symbols[0].reshape(len(symbols[0]), -1)[:2, 0], states[0][:2] = 0, [0, 1]
     features = HMMCounts.read(symbols, states, 2, 3)
     c = rng.exponential(size=features.tables.dimension) + 0.05
     c[[6, 9]] = 0.0
     return posed(features, c, float(rng.choice([0.1, 0.5, 2.0])))
+
+
+channels = partial(chain, channels=2)
 
 
 def network(seed: int) -> GenerativeMargin:
@@ -80,7 +71,7 @@ every_kind = pytest.mark.parametrize("make", KINDS, ids=["chain", "channels", "n
 
 
 @every_kind
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_columns_that_c_rules_out_are_certified_all_the_same(
     make: Callable[[int], GenerativeMargin], seed: int
 ) -> None:

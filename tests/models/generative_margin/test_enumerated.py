@@ -165,26 +165,6 @@ def test_a_mutant_has_another_optimum(name: str) -> None:
     assert not close(said.value, expected, LOW.gap)
 
 
-@pytest.mark.parametrize("name", ["ring loss, ragged, weighted", "network, another"])
-def test_the_compact_dual_overestimates_when_neighbours_need_not_agree(name: str) -> None:
-    problem, expected = instance(name)
-    formulation = compact_dual(problem)
-    assert optimum(formulation.without("flow")).value > expected + LOW.gap * abs(expected)
-
-
-def test_the_primal_carries_the_numbers_of_the_paper() -> None:
-    formulation = generative_margin.primal(hmm(0))
-    assert list(formulation.equations) == ["3", "4", "5"]
-    assert formulation.objective_label == "2"
-    assert formulation.dual_values["3"] is None
-    optimum(formulation)
-    beta = np.asarray(formulation.dual_values["3"])
-    assert (beta > -HIGH.feasibility).all()
-    rows = MarginRows(hmm(0))
-    within = rows.of_example @ beta <= 0.3 * hmm(0).examples.weights + HIGH.feasibility
-    assert within.all()
-
-
 def test_the_size_is_that_of_the_assignments_or_of_the_marginals() -> None:
     problem = hmm(0, lengths=(1, 3, 2, 4), n_states=3)
     assignments = 3 + 27 + 9 + 81

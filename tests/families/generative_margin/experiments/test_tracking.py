@@ -5,22 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from convexstruct.datasets import HARD, Noise, ring
+from convexstruct.datasets import HARD, ring
 from convexstruct.families.generative_margin.experiments import tracking
-from convexstruct.families.generative_margin.experiments.tracking import TRUTH, Model
+from convexstruct.families.generative_margin.experiments.tracking import Model
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.tolerances import LOW, ROUNDING
 from tests.families.quick_runs import quick
-
-
-def test_the_true_parameters_predict_the_truth_where_there_is_no_noise() -> None:
-    data = ring(6, tracking.LENGTH, noise=Noise(0.0, 0.0), n_symbols=10, seed=1)
-    theta = tracking.train(data, 2, TRUTH).theta
-    found = tracking.score(data, 2, np.maximum(theta, -50.0))
-    assert found.mistakes.tolist() == [0.0] * 4
-    assert found.ring.tolist() == [0.0] * 4
-    assert found.to_next == 1.0
-    assert found.by_symbol == 1.0
 
 
 def test_a_model_of_the_symbol_alone_scores_as_counted_by_hand() -> None:
