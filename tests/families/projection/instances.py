@@ -22,6 +22,6 @@ def tree(seed: int, n: int = 2) -> MarginalProjection:
     return MarginalProjection.graph(
         [("a", "b"), ("b", "c", "d"), ("d",)],
         [rng.normal(size=(n, 2, 3)), rng.normal(size=(n, 3, 2, 2)), rng.normal(size=(n, 2))],
-        d=[1.0, 0.5, 2.0],
+        d=[1.1, 0.5, 2.0],
         scale=rng.uniform(0.5, 2.0, size=n),
     )

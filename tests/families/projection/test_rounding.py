@@ -149,6 +149,48 @@ def test_ordinary_tables_are_certified_as_they_are() -> None:
     assert max(certificate.primal_allowance, certificate.dual_allowance) <= 1e-12 * certificate.primal
 
 
+def least_of_tables(problem: MarginalProjection, xi: Vector) -> Fraction:
+    """D(xi), maximised over the multipliers of the sums, in rational arithmetic."""
+    structure, least = problem.structure, Fraction(0)
+    sigma = [np.zeros(shape, dtype=object) for shape in structure.shapes]
+    for each, values in zip(structure.agreements, structure.split_multipliers(xi)):
+        for side, sign in ((each.left, 1), (each.right, -1)):
+            for row, value in zip(side.rows, values):
+                exact = np.vectorize(Fraction, otypes=[object])(value)[None] * sign
+                sigma[side.group][row : row + 1] += structure.broad((side.group, side.axes), exact)
+    for table, push, weights, component in zip(problem.groups, sigma, problem.d, structure.component):
+        for target, extra, d, z in zip(table, push, weights, problem.scale[component]):
+            m, square = [Fraction(x) for x in target.ravel().tolist()], Fraction(d) ** 2
+            x = [one + Fraction(other) / square for one, other in zip(m, extra.ravel().tolist())]
+            kept = sorted(x, reverse=True)
+            levels = [(sum(kept[: k + 1]) - Fraction(z)) / (k + 1) for k in range(len(kept))]
+            level = max(levels[k] for k in range(len(kept)) if kept[k] > levels[k])
+            a = [max(Fraction(0), one - level) for one in x]
+            least += square * sum((one - own) ** 2 / 2 - (shifted - own) * one for one, own, shifted in zip(a, m, x))
+    return least
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("size", [0.0, 1.0, 1e4, 1e9])
+def test_the_dual_of_tables_is_what_rational_arithmetic_says(seed: int, size: float) -> None:
+    problem = tree(seed)
+    xi = size * np.random.default_rng(seed).normal(size=problem.structure.n_multipliers)
+    found, least = problem.dual({"xi": xi}), least_of_tables(problem, xi)
+    assert Fraction(found.lower) <= least
+    assert abs(Fraction(float(found)) - least) <= Fraction(found.allowance)
+    assert found.allowance <= 1e-13 * max(abs(float(found)), 1.0)
+
+
+def test_the_distance_of_tables_is_what_rational_arithmetic_says() -> None:
+    problem = MarginalProjection.graph([("a",)], [np.array([0.3, 0.9])], d=1.1)
+    found, off = (
+        problem.primal({"a": np.array([0.25, 0.75])}),
+        (Fraction(0.3) - Fraction(1, 4), Fraction(0.9) - Fraction(3, 4)),
+    )
+    value = Fraction(1.1) ** 2 * sum(x * x for x in off) / 2
+    assert abs(Fraction(float(found)) - value) <= Fraction(found.allowance)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_the_dual_of_tables_is_the_same_in_parts_of_any_size(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """One clique at a time, some, and all at once, with d and z that differ from one to the next."""
