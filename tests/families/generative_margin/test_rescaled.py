@@ -70,16 +70,6 @@ def test_the_papers_algorithms_meet_the_enumerated_optimum(
     assert found.lower_bound <= said.upper_bound
 
 
-def test_with_one_loss_alone_it_is_another_eta() -> None:
-    """Where every labelling but the truth loses b, the slack is b (A'theta + 1): with b = 1 nothing is rescaled."""
-    problem = GenerativeMargin.hmm([[0], [1], [0]], [[0], [1], [1]], 2, 2, eta=0.5)
-    both = solve(problem, tol=HIGH), solve(rescaled(problem), tol=HIGH)
-    assert both[1].primal == pytest.approx(both[0].primal, rel=HIGH.gap)
-    twice = GenerativeMargin.hmm([[0], [1], [0]], [[0], [1], [1]], 2, 2, eta=0.5, loss=2.0 * (1 - np.eye(2)))
-    again = solve(rescaled(replace(twice, eta=0.25)), tol=HIGH)
-    assert again.primal == pytest.approx(both[0].primal, rel=HIGH.gap)
-
-
 @every_kind
 def test_a_prediction_is_the_most_probable_labelling_as_ever(make: Callable[[int], GenerativeMargin]) -> None:
     plain = make(0)

@@ -18,14 +18,6 @@ def small() -> GenerativeMargin:
     return GenerativeMargin.hmm(list(symbols), list(states), 2, 2, eta=0.4)
 
 
-def test_with_one_set_the_worst_set_is_the_problem_itself() -> None:
-    problem = small()
-    whole = solve(problem, tol=MID)
-    bracket = online_variant.worst_set_optimum(problem, 1, MID.gap)
-    assert bracket.lower <= whole.primal
-    assert whole.lower_bound <= bracket.upper
-
-
 def test_no_point_is_below_the_bracket_and_the_online_variant_ends_in_it() -> None:
     problem = small()
     bracket = online_variant.worst_set_optimum(problem, 2, MID.gap)
