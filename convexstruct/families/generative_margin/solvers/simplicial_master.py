@@ -139,15 +139,9 @@ class Master:
     ) -> tuple[Vector, DualPoint] | None:
         """Line search with Armijo's test along the step, projected onto the bounds; None if no trial passes."""
         groups = self.simplex[free]
-        falling = step < 0
-        first = float(np.min(alpha[free][falling] / -step[falling], initial=1.0))  # where the path meets a bound
-        sinking = np.bincount(groups, weights=step, minlength=self.n_simplices)
-        first = min(first, float(np.min(alpha[pivot][sinking > 0] / sinking[sinking > 0], initial=1.0)))
         size = 1.0
-        for attempt in range(TRIALS):
+        for _ in range(TRIALS):
             deadline.check()
-            if attempt == 3 and 0 < first < size:
-                size = first  # along null directions of the Hessian Q_n may increase up to a bound
             trial = np.zeros_like(alpha)
             trial[free] = np.maximum(alpha[free] + size * step, 0.0)
             rest = 1.0 - np.bincount(groups, weights=trial[free], minlength=self.n_simplices)
