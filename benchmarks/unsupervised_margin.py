@@ -55,8 +55,9 @@ LIMITS = {FAST: 150.0, ADMM: 60.0, CLARABEL: 240.0, SCS: 60.0}
 BUDGET, QUICK_BUDGET, QUICK_LIMIT = 900.0, 50.0, 10.0
 #: How many times faster than either reference the fast default is wanted to be.
 GOALS = {CLARABEL: 40.0, SCS: 2.0}
-#: The same for the two-class SDP of 100 points: building, compiling and solving in CVXPY against our whole solve.
-TWO_CLASS_GOAL = 10.0
+#: The same for the two-class SDP of 100 points: building, compiling and solving in CVXPY against our whole solve; and
+#: how close the two values are wanted to be, relative.
+TWO_CLASS_GOAL, ONE_VALUE = 10.0, 1e-6
 #: The relative gap that is wanted, and SCS's tolerance, absolute and relative.
 GAP, SCS_ACCURACY = 1e-4, 1e-5
 #: Probability that the state changes, and that the symbol shown is that of the state.
@@ -251,7 +252,7 @@ def _compared(draws: Draws, limit: float) -> Iterator[dict[str, Any]]:
 
 
 def _two_classes(workload: Points, solver: str, limit: float) -> Iterator[dict[str, Any]]:
-    """Processor seconds of the whole, with building the program; value, gap and, of Clarabel, what its limit ended."""
+    """Processor seconds of the whole, with building the program; value, gap and, of peers, what their limit ended."""
     from convexstruct.core.driver import solve
     from convexstruct.models import FORMULATIONS
 
@@ -259,7 +260,7 @@ def _two_classes(workload: Points, solver: str, limit: float) -> Iterator[dict[s
     if solver == FAST:
         found: Any = solve(problem, tol=workload.tol, time_limit=limit)
     else:
-        formulation = FORMULATIONS["unsupervised_margin.two_class"].builder(problem)
+        formulation = FORMULATIONS["unsupervised_margin.two_class_dual"].builder(problem)
         accuracy = 0.1 * workload.tol
         given: dict[str, Any] = {"time_limit": limit}
         if solver == SCS:
@@ -372,8 +373,9 @@ def run_small(session: Session, draws: Draws, console: Console) -> None:
 
 
 def run_two_classes(session: Session, workloads: Sequence[Points], console: Console) -> None:
-    """(3) by the interior point method on its dual, and by Clarabel and SCS, as the notebook states it."""
-    columns = [column for peer in GOALS for column in (peer, "gap", "times")]
+    """(3) by the interior point method on its dual, and by Clarabel and SCS on the same dual in CVXPY, from which they
+    are faster and closer than from (3) as it is printed."""
+    columns = [column for peer in GOALS for column in (peer, "gap", "apart", "times")]
     table = new_table("Two-class SDP: processor seconds with building", "points", FAST, "gap", *columns)
     for workload in workloads:
         fast = session("two classes", workload, FAST)
@@ -386,7 +388,12 @@ def run_two_classes(session: Session, workloads: Sequence[Points], console: Cons
             met = None if math.isnan(ratio) or (late and ratio < TWO_CLASS_GOAL) else ratio >= TWO_CLASS_GOAL
             if workload == TWO_CLASSES[-1]:
                 session.judge(workload, f"{TWO_CLASS_GOAL:g} times faster than {peer}", met, ratio=finite(ratio))
-            cells += [cell(other.seconds, ".2f"), cell(other.gap, ".1e"), ("> " if late else "") + cell(ratio, ".0f")]
+            apart = abs(other.value - fast.value) / max(1.0, abs(fast.value))
+            if peer == CLARABEL:
+                one = None if late or math.isnan(apart) else apart <= ONE_VALUE
+                session.judge(workload, f"the value of {peer} to {ONE_VALUE:g}", one, apart=finite(apart))
+            cells += [cell(other.seconds, ".2f"), cell(other.gap, ".1e"), cell(apart, ".1e")]
+            cells.append(("> " if late else "") + cell(ratio, ".0f"))
         table.add_row(*cells)
     console.print(table)
 

@@ -15,6 +15,7 @@ from convexstruct.models.unsupervised_margin.two_class import (
     primal,
     proposition_1,
     two_class,
+    two_class_dual,
 )
 
 __all__ = [
@@ -33,4 +34,5 @@ __all__ = [
     "reduced",
     "relaxed_loss",
     "two_class",
+    "two_class_dual",
 ]

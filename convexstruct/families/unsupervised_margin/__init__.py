@@ -80,7 +80,7 @@ FAMILY = register(
                 name="unsupervised two-class support vector machine",
                 paper=PAPER_3,
                 equations="(3); section 5, Proposition 1: the alternation over M and lambda",
-                formulation=("two_class", "keep_or_flip"),
+                formulation=("two_class", "two_class_dual", "keep_or_flip"),
                 problems=(PermutationInvariantMargin,),
             ),
         ),

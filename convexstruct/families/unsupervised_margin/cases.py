@@ -155,6 +155,6 @@ CASES = (
     Case("two-class-alike", TWO, "(3)", "the balance left out", two_alike, "two_class"),
     Case("two-class-centred", TWO, "(3)", "the sign of the kernel", two_centred, "keep_or_flip"),
     Case("two-class-clusters", TWO, "(3)", "beta or its half", two_clusters, "two_class", "SCS"),
-    Case("two-class-similar", TWO, "(3)", "a kernel of full rank, an active balance", two_similar, "keep_or_flip"),
+    Case("two-class-similar", TWO, "(3)", "a kernel of full rank, an active balance", two_similar, "two_class_dual"),
     Case("longer-symbols", NETWORK, "(9)-(11)", "half the paper's size", longer, "reduced", quick=False, open=False),
 )  # fmt: skip

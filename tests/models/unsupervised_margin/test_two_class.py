@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import cvxpy as cp
 import numpy as np
 import pytest
 
+import convexstruct as cs
+from convexstruct.core.solution import Status
+from convexstruct.families.unsupervised_margin import PermutationInvariantMargin, UnsupervisedMargin
 from convexstruct.models.unsupervised_margin import (
     alternating_matrix,
     dual,
@@ -13,10 +18,11 @@ from convexstruct.models.unsupervised_margin import (
     primal,
     proposition_1,
     two_class,
+    two_class_dual,
 )
 from convexstruct.tolerances import HIGH, LOW, MID
 from tests.models.unsupervised_margin.instances import least, losses, points
-from tests.reference import SOLVERS, optimum
+from tests.reference import SOLVERS, close, optimum
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -66,6 +72,33 @@ def test_the_multiclass_sdp_of_two_labels_is_3_with_one_half_in_place_of_its_max
     fixed = of.without("3").minimizing(half)
     assert fixed.reference().value == pytest.approx(optimum(multiclass(problem)).value, rel=HIGH.gap)
     assert optimum(of).value > fixed.reference().value + LOW.gap
+
+
+@pytest.mark.parametrize("balance", [0.02, 0.4])
+@pytest.mark.parametrize("n", [2, 5, 9])
+def test_3_and_its_dual_have_one_value(n: int, balance: float) -> None:
+    """The claim from (3) is compared: at n = 5 and the smaller balance its answer is certified to 5e-6 alone."""
+    problem = replace(points(5, n), label_balance=balance)
+    found = optimum(two_class_dual(problem))
+    assert found.certified
+    assert close(two_class(problem).reference().value, found.value)
+
+
+def test_the_dual_of_3_without_a_constraint_is_no_bound() -> None:
+    """Some lambda are 1 here: without either part the value rises, or has no bound."""
+    of = two_class_dual(points(beta=20.0))
+    value = optimum(of).value
+    for label in of.parts:
+        assert not of.without(label).reference().value <= value + LOW.gap
+
+
+def test_clarabel_has_the_fast_paths_value_from_the_dual_of_3() -> None:
+    x = np.random.default_rng(0).normal(size=(24, 3))
+    x[:12, 0] += 2.0
+    problem = PermutationInvariantMargin(UnsupervisedMargin.multiclass(x, 2, 2.0, 0.1))
+    own, other = cs.solve(problem), two_class_dual(problem).solve("CLARABEL", HIGH)
+    assert own.status is other.status is Status.OPTIMAL
+    assert close(other.primal, own.primal, 1e-6)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
