@@ -23,13 +23,13 @@ from convexstruct.arrays import Labels, Point, Vector
 from convexstruct.core.certificates import Unconstrained
 from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.basis import Basis, Part, joined, shared_entries, span, too_many
-from convexstruct.families.log_linear.completion import completed
 from convexstruct.families.log_linear.penalty import Penalty, read_theta
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.rounding import EPS, TINY, Rounded, RoundedArray, dot, gamma
 from convexstruct.tolerances import ROUNDING
-from convexstruct.validation.arrays import predictive
+from convexstruct.validation.arguments import sentence
+from convexstruct.validation.arrays import predictive, wholes
 
 
 class Penalised(Unconstrained):
@@ -146,9 +146,27 @@ class FactorField(Penalised):
         return better if better.allowance < found.allowance else found
 
     def predict(self, point: Any, examples: Any = None) -> list[Labels]:
-        """The most probable completion of samples, -1 where a label is hidden; see
-        `convexstruct.families.log_linear.completion.completed`. None: the most probable joint label."""
-        return completed(self.inference, predictive(self.as_point(point))["theta"], examples)
+        """The most probable completion of each sample, one array (n,) a sample.
+
+        point : theta, as `as_point` reads it. examples : (m, n) samples, -1 where a label is to be predicted; None: one
+        sample with every label open.
+
+        Raises
+        ------
+        ValueError
+            If the samples do not fit the factors, no completion of one is allowed, or the graph is too wide for exact
+            inference.
+        """
+        cards, theta = np.array(self.factors.cards), predictive(self.as_point(point))["theta"]
+        if examples is None:
+            read = np.full((1, len(cards)), -1, dtype=np.int64)
+        else:
+            why = "one row a sample, one label a variable, -1 where it is to be predicted"
+            read = wholes("examples", examples, ("samples", len(cards)), least=-1, why=why)
+        if (read >= cards).any():
+            v = int(np.flatnonzero((read >= cards).any(axis=0))[0])
+            raise sentence(f"examples has label {read[:, v].max()} of variable {v}, wanted labels below {cards[v]}")
+        return list(self.inference.completed("examples", np.asarray(self.factors.design @ theta), read))
 
 
 class LikelihoodField(FactorField):
