@@ -25,8 +25,8 @@ the next round. T need not be accurate, for any T gives a true bound; B = D T ha
 products of slices of the digits (Ozaki, Ogita, Oishi, Rump 2012), and is wrong by its last digit alone. A column that
 is, beside its terms, no larger than the rounding of such terms (`NOISE`) is taken for 0: it is collinear with others.
 
-**Too many features.** Where a factorisation would take more than `LARGEST_WORK` operations T is the identity, and the
-bound holds over all theta of which no single entry moves a score by more than 1000 nats.
+**Too many features** (`LARGEST_WORK`): T is the identity, and the bound holds over all theta of which no single entry
+moves a score by more than 1000 nats.
 """
 
 from __future__ import annotations

@@ -71,9 +71,8 @@ def restored(polytope: FactorPolytope, z: Vector, moments: Vector) -> Vector:
     """Clique tables near the posteriors ``z`` (n,) whose expected features are ``moments`` (d,): the change dz of least
     sum dz^2 / z that restores the moments and keeps the tables in agreement.
 
-    Such a change is z times small numbers where the moments are nearly right, so that no entry becomes negative near an
-    optimum; elsewhere negative entries are set to 0, and the moments corrected again. Where time is short, they are
-    restored in part or not at all.
+    Near an optimum no entry becomes negative; elsewhere negative entries are set to 0, and the moments corrected again.
+    Where time is short, they are restored in part or not at all.
     """
     rows = sp.csr_array(sp.vstack([polytope.features, polytope.agreement, polytope.totals]))
     right = np.concatenate((moments, np.zeros(polytope.agreement.shape[0]), [1.0]))

@@ -60,10 +60,9 @@ def never_falling(
 
     A linear program maximises the sum of the gains <d, f(x_i, y_i) - f(x_i, y)> over the labellings y found so far,
     with none below 0. Where it is above 0 the oracle finds each example's best labelling along d: the truth, or one
-    that d has to take into account. Where it is 0 no direction changes the scores of the labellings found; the oracle
-    looks for one whose difference is not in the span of theirs, along a random direction orthogonal to it, and if there
-    is none no direction exists. All this holds to `ZERO`, relative to the largest entry of each difference, in units of
-    the features: the accuracy of the linear program. So a direction is found, and not proved, to be one.
+    that d has to take into account. Where it is 0 the oracle looks for a labelling whose difference is not in the span
+    of those found, along a random direction orthogonal to it; if there is none, no direction exists. All this holds to
+    `ZERO`, relative to the largest entry of each difference, in units of the features: a direction is not proved.
     """
     size = features.dimension
     if size * features.n_examples > LARGEST_SEARCHED:

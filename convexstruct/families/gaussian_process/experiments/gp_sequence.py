@@ -7,10 +7,9 @@ The label of a residue is coil, sheet or helix; its input x has indicators of th
   brackets of the two implementations must overlap;
 * the kernel CRF with an RBF kernel, which has no finite set of explicit features.
 
-lam and the width of the RBF kernel are chosen on a held-out third of the training chains, never by the test chains.
-The fast path is compared with the plain gradient method, which is given as many products with the Gram matrix. Each
-residue is predicted by its most probable label; the column "best" has the accuracy of the most probable labelling of
-each whole chain, which makes more mistakes per residue.
+lam and the width of the RBF kernel are chosen on a held-out third of the training chains. The fast path is compared
+with the plain gradient method, which is given as many products with the Gram matrix. Each residue is predicted by its
+most probable label; the column "best" has the accuracy of the most probable labelling of each whole chain.
 """
 
 from __future__ import annotations

@@ -7,9 +7,7 @@ it, so K d is the same combination of these products, and the search along d, at
 alone. K is never inverted.
 
 In this inner product the Hessian is lam + Cov K, Cov the covariance of the counts; in the Euclidean one it is K (lam +
-Cov K), whose condition number is larger by a factor of up to that of K. Preconditioning further by (lam + c G)^{-1}
-takes as many iterations: the labels of most positions are soon certain, and their covariance is then far from any
-constant c.
+Cov K), whose condition number is larger by a factor of up to that of K.
 
 **Without memory** it is gradient descent in function space, a plain baseline: u <- (1 - a lam) u + a (z - m(u)). That
 is the exponentiated gradient method on the dual of (32) (Collins, Globerson, Koo, Carreras and Bartlett 2008, all

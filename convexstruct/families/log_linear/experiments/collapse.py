@@ -10,8 +10,7 @@ the parameters that likelihood finds):
     margin          minus the structural hinge, max_y [E(y) + <theta, f(x, y)>] - <theta, f(x, y_i)>: 0 only where the
                     truth leads every labelling by at least its loss, which is not so at theta = 0
 
-For sequences the MAP approximation is a structural SVM all of whose losses are 0. Its optimum is proved to be 0, with
-any penalty, at w = 0; with the Hamming loss the same data give weights that label better than chance.
+For sequences the MAP approximation is a structural SVM all of whose losses are 0: its optimum is 0, at w = 0.
 """
 
 from __future__ import annotations

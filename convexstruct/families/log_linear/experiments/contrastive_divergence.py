@@ -1,17 +1,14 @@
 """Paper 4, 20.6: contrastive divergence against the exact gradient of the likelihood, and on handwritten digits.
 
-Two small models first, an Ising model and a restricted Boltzmann machine, whose ln Z is a sum over all states. Along a
-path of exact gradient steps, the expected step of CD-k is computed exactly, from the transition matrix of Gibbs
-sampling, and compared with the gradient: the cosine of their angle, and the ratio of their lengths. As long as the
-gradient is large, CD-1 points the right way. Near the maximum the gradient vanishes and the step of CD-1 does not: what
-remains is its bias, which falls with k.
-Then both models are trained by CD-k, and the likelihood that is reached is computed exactly; beside it, on the Ising
-model, that of `ImportanceSampling`, which estimates the likelihood itself by K samples: what it misses falls as 1 / K.
+Two small models, an Ising model and a restricted Boltzmann machine, whose ln Z is a sum over all states. Along a path
+of exact gradient steps, the expected step of CD-k, from the transition matrix of Gibbs sampling, is compared with the
+gradient: the cosine of their angle, and the ratio of their lengths. Near the maximum the gradient vanishes and the step
+of CD-1 does not: what remains is its bias, which falls with k. Then both are trained by CD-k, and the likelihood that
+is reached is computed exactly; beside it, on the Ising model, that of `ImportanceSampling`.
 
 Digits: 8 x 8 images of handwritten digits, pixels above half of their range being 1. A restricted Boltzmann machine is
 trained by CD-1; shown are digits held back from training, the same with noise, and reconstructions of both. Its ln Z is
-estimated by annealed importance sampling (`importance_log_partition`), with its standard error: an estimate of the
-likelihood, and no bound.
+estimated by annealed importance sampling (`importance_log_partition`), with its standard error: no bound.
 """
 
 from __future__ import annotations

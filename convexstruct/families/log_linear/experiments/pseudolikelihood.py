@@ -1,13 +1,11 @@
 """Paper 4, 20.6: pseudolikelihood is consistent (Theorem 20.6.2), and misled by strongly tied pairs (Example 20.6.3).
 
 Left: an Ising model on a 3 x 3 grid, fitted to M exact samples of it by likelihood and by pseudolikelihood. Both errors
-fall as 1 / sqrt(M); the likelihood's is smaller, but likelihood needs ln Z. The last row is a 30 x 30 grid, whose
-junction tree is too wide: there pseudolikelihood alone can be fitted.
+fall as 1 / sqrt(M). The last row is a 30 x 30 grid, whose junction tree is too wide for likelihood.
 
 Right: the example. X1 and X2 nearly always agree, and each depends weakly on Y. Fitted as a conditional model of X1 and
 X2 (Y is the input), pseudolikelihood predicts X1 from X2 and X2 from X1: the stronger the tie, the less is left for Y
-to explain, and under the same penalty the weights of Y shrink. The model then predicts X1 poorly from Y alone.
-Likelihood predicts X1 and X2 together, and only the penalty biases it.
+to explain, and under the same penalty the weights of Y shrink. Likelihood predicts X1 and X2 together.
 """
 
 from __future__ import annotations

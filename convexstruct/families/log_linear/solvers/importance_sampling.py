@@ -4,18 +4,16 @@ r"""Learning by importance-sampled likelihood (paper 4, 20.6, "Sample based lear
     ln Z_K(theta) = ln Z(theta_0) + ln (1/K sum_k exp <theta - theta_0, f(x_k)>),         x_1 .. x_K from p of theta_0
 
 This estimate is convex in theta, and its gradient is C [M sum_k w_k f(x_k) - s] + grad R, where the weights w_k are
-proportional to exp <theta - theta_0, f(x_k)>: no inference once the samples are drawn. L-BFGS minimises it while
-theta is near to theta_0: the *effective number of samples* 1 / sum_k w_k^2 is at least ``renew`` times K, and no
-parameter has moved a score by more than `LONGEST_MOVE` nats, since the weights do not see what all samples have in
-common. At the border samples are drawn anew, with the present theta for theta_0. Where the minimum of the estimate lies
-inside they are drawn once more, at this minimum, and the run ends with the minimum of the new estimate, if it lies
-inside too.
-Its distance from the likelihood's falls as 1 / sqrt(K).
+proportional to exp <theta - theta_0, f(x_k)>. L-BFGS minimises it while theta is near to theta_0: the *effective number
+of samples* 1 / sum_k w_k^2 is at least ``renew`` times K, and no parameter has moved a score by more than
+`LONGEST_MOVE` nats, since the weights do not see what all samples have in common. At the border samples are drawn anew,
+with the present theta for theta_0. Where the minimum lies inside they are drawn once more, at this minimum, and the run
+ends with that of the new estimate, if it lies inside too. Its distance from the likelihood's falls as 1 / sqrt(K).
 
 **Erratum.** The slides leave out that the estimate need not have a minimum. Without a penalty it falls without end
-where s / M lies outside the hull of the f(x_k): along a direction that separates the two, <theta, s> / M grows faster
-than ln Z_K. Moments that the model reaches are outside for samples that are few. A run that ends before theta rests
-says so, by a linear program; with weight l1 of |theta|_1 moments within l1 / (C M) of the hull count as inside.
+where s / M lies outside the hull of the f(x_k), as it may where samples are few: along a direction that separates the
+two, <theta, s> / M grows faster than ln Z_K. A run that ends before theta rests says so, by a linear program; with
+weight l1 of |theta|_1 moments within l1 / (C M) of the hull count as inside.
 
 Samples of a `MarkovRandomField` are exact, and so is ln Z(theta_0); its certificate judges the result. On a graph that
 is too wide (`ApproximateField`) the first samples are uniform, those of theta_0 = 0. Later ones are drawn from the old
