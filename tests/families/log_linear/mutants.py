@@ -197,19 +197,10 @@ def infeasible_dual(problem: MarkovRandomField) -> Any:
     return replace(honest(problem), dual_point={"cliques": problem.gibbs(np.zeros(problem.dimension))})
 
 
-def regrettable_witness(problem: MarkovRandomField) -> Any:
-    """Clique tables of NaN."""
-    return replace(honest(problem), dual_point={"cliques": np.full(problem.polytope.n_variables, np.nan)})
-
-
 FIELD: tuple[Mutant, ...] = (
     Mutant("no_separators", "separators' entropies are not taken off", no_separators, "mrf-grid", ABOVE),
     Mutant("one_way_consistency", "half of the rows of consistency", one_way_consistency, "mrf-grid", ABOVE),
     Mutant("mrf_wrong_sign", "one moment has the wrong sign", wrong_sign_of_a_moment, "mrf-grid", ABOVE),
-    Mutant(
-        "mrf_twice_the_penalty", "the 1/2 of the penalty is forgotten", twice_the_penalty, "mrf-planted", ABOVE,
-        "twice the penalty",
-    ),
     Mutant(
         "mrf_weights_forgotten", "samples' weights are forgotten", samples_weights_forgotten, "mrf-tied", ABOVE,
         "weights of 1",
@@ -222,11 +213,6 @@ FIELD: tuple[Mutant, ...] = (
     Mutant("no_nodes", "tables of nodes are left out", no_nodes, "mrf-parts", ABOVE),
     Mutant("swapped", "tables have their axes exchanged", swapped, "mrf-tree", ABOVE, "pairs transposed"),
     Mutant("infeasible_dual", "the dual point's moments are wrong", infeasible_dual, "mrf-chain", "proves only"),
-    Mutant(
-        "box_too_wide", "the box of the moments is too wide", instead(l1=lambda problem: 1.1 * problem.l1),
-        "mrf-grid-lasso", ABOVE,
-    ),
-    Mutant("regrettable_witness", "the witness is not a number", regrettable_witness, "mrf-inside", "proves nothing"),
 )  # fmt: skip
 
 

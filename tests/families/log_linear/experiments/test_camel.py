@@ -27,11 +27,6 @@ def test_the_figures_of_the_literature_are_there(result: Result) -> None:
         assert found[side, "tree-reweighted"] >= found[side, "exact"]  # type: ignore[operator]  # both are numbers
 
 
-def test_the_beliefs_are_the_published_ones(result: Result) -> None:
-    assert result.rows[0][6:] == pytest.approx([2 / 3, 1 / 6, 0.0])
-    assert result.rows[3][6:] == pytest.approx([5 / 9, 2 / 9, 0.0])
-
-
 def test_it_says_that_no_maximum_exists_on_the_border_and_only_there(result: Result) -> None:
     said = [note for note in result.notes if "rises for ever" in note]
     assert len(said) == 2
