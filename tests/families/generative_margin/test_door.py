@@ -11,14 +11,10 @@ from convexstruct.core.certificates import certify
 from convexstruct.datasets.generated.networks import random_network
 from convexstruct.families.generative_margin.distributions import default_c
 from convexstruct.families.generative_margin.problem import GenerativeMargin
-from convexstruct.graphs import hmm_graph
 from convexstruct.marginals.enumeration import enumerate_counts
-from convexstruct.tolerances import ROUNDING
 from tests.families.generative_margin.instances import (
     MAKERS,
     feasible,
-    random_c,
-    random_witness,
     small_hmm,
 )
 
@@ -71,18 +67,6 @@ def test_missing_values_of_new_assignments_are_filled_as_if_they_had_been_the_pr
     new = other.predict(theta, np.where(hide, -1, net.assignments))
     for found, wanted in zip(new, own.predict(theta), strict=True):
         np.testing.assert_array_equal(found, wanted)
-
-
-def test_a_hidden_markov_model_is_the_same_problem_as_its_network() -> None:
-    rng = np.random.default_rng(0)
-    states, symbols = rng.integers(2, size=(5, 4)), rng.integers(3, size=(5, 4))
-    chain = random_c(GenerativeMargin.hmm(list(symbols), list(states), 2, 3, eta=0.7), rng)
-    nodes = [("state", t) for t in range(4)]
-    net = GenerativeMargin.network(hmm_graph(2, 3, 4), np.hstack((states, symbols)), nodes, eta=0.7, c=chain.c)
-    theta = feasible(chain, rng)
-    assert net.evaluate(theta).value == pytest.approx(chain.evaluate(theta).value, rel=ROUNDING)
-    witness = random_witness(chain, rng, 0.05)
-    assert net.dual(witness) == pytest.approx(chain.dual(witness), rel=ROUNDING)
 
 
 def test_c_is_uniform_by_default_and_may_come_as_tables() -> None:
