@@ -17,7 +17,7 @@ from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.slack_penalties import Quadratic
 from convexstruct.models.generative_margin import primal
 from convexstruct.models.generative_margin.enumerated import MarginRows
-from convexstruct.tolerances import HIGH
+from convexstruct.tolerances import MID
 from tests.families.generative_margin.instances import every_kind, random_witness
 from tests.reference import optimum
 
@@ -64,9 +64,9 @@ def test_the_papers_algorithms_meet_the_enumerated_optimum(
     make: Callable[[int], GenerativeMargin], solver: Solver | None
 ) -> None:
     problem = rescaled(make(1))
-    said, found = optimum(primal(problem)), solve(problem, solver, tol=HIGH)
+    said, found = optimum(primal(problem)), solve(problem, solver, tol=MID)
     assert found.status is Status.OPTIMAL
-    assert found.primal == pytest.approx(said.value, rel=HIGH.gap)
+    assert found.primal == pytest.approx(said.value, rel=2 * MID.gap)
     assert found.lower_bound <= said.upper_bound
 
 
