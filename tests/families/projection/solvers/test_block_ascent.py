@@ -67,6 +67,7 @@ def test_no_clique_occurs_twice_in_a_colour(problem: MarginalProjection) -> None
         assert len(np.unique(every)) == len(every)
         seen[number][pairs] += 1
     assert all((count == 1).all() for count in seen)
+    assert len(colours(chains(0, nodes=False).structure)) == 2  # of the edges of chains, in turn
 
 
 @pytest.mark.parametrize("problem", [loop(1), chains(1), chains(1, nodes=False)], ids=["loop", "chains", "edges"])
