@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
+from benchmarks.exact import exactly
 from benchmarks.exact_generative import feasible, listed
 from convexstruct.core.certificates import certify
+from convexstruct.families.generative_margin.member import Member
 from convexstruct.families.generative_margin.problem import GenerativeMargin
+from convexstruct.features.counts import bounds
+from convexstruct.rounding import Rounded, RoundedArray
 from convexstruct.tolerances import ROUNDING
 from tests.families.generative_margin.instances import every_kind, one_variable
 
@@ -58,6 +63,43 @@ def test_a_repaired_theta_is_feasible_in_60_digits_and_repaired_once(make: Calla
         assert feasible(problem, repaired)
         for inside in (repaired, repaired - 0.1):
             np.testing.assert_array_equal(problem.shift(inside), inside)
+
+
+@every_kind
+def test_the_excess_encloses_the_best_labelling_of_rational_arithmetic(make: Callable[[int], GenerativeMargin]) -> None:
+    problem = make(1)
+    one, rng = listed(problem)[0], np.random.default_rng(0)
+    missed = 0
+    for scale, large in zip(np.repeat([0.1, 1.0, 100.0], 20), np.tile([0.0, 1e3], 30)):  # large scores that cancel
+        theta = scale * rng.normal(size=problem.dimension) + large * rng.integers(-1, 2, size=problem.dimension)
+        found = bounds.excess(problem.features, theta)
+        for value, error, (_, rows, offsets) in zip(found.value.tolist(), found.errors.tolist(), one.groups):
+            best = (rows @ exactly(theta) + offsets).max()
+            assert Fraction(value) - Fraction(error) <= best <= Fraction(value) + Fraction(error)
+            assert error <= 1e-13 * max(value, scale, large)
+            assert best != 0 or error == 0
+            missed += Fraction(value) != best
+    assert missed  # so the error is needed
+
+
+def test_a_step_towards_a_member_is_short_enough_for_every_mu_within_its_errors() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        problem = one_variable((share := rng.dirichlet(np.ones(3))).tolist(), 1.0)
+        mu, error = 2.0 * rng.normal(size=3), 1e-12 * rng.random(3)
+        t, _ = problem._segment(Member(RoundedArray(mu, error), Rounded(1e6)))
+        assert t > 0
+        assert (exactly(problem.c) >= Fraction(t) * (exactly(mu) + exactly(error))).all(), share
+
+
+def test_the_loss_of_a_member_is_that_of_rational_arithmetic() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        cost = rng.random((20, 2)) * [0.0, 1.0]
+        problem = GenerativeMargin.hmm([[0] * 20], [[0] * 20], 2, 1, eta=1.0, loss=[cost])
+        witness = {"labels": np.ones((1, 20), dtype=int), "label_shares": np.array([[0.5]])}
+        found = problem._member(witness).omega
+        assert abs(Fraction(float(found)) - exactly(cost[:, 1]).sum() / 2) <= Fraction(found.allowance)
 
 
 @every_kind

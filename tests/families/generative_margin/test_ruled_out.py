@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -134,6 +135,33 @@ def test_a_balanced_member_has_room_for_the_labellings_that_balance_it(seed: int
     moved = [amount * row for row in differences if row[9] == 1 and row[6] == -1]
     assert any((rise + row <= found.value + found.errors)[rest].all() for row in moved)
     assert (rise[rest] * (1.0 - short) >= (found.value - found.errors)[rest]).all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_distribution_on_one_labelling_other_than_the_truth_has_exact_moments(seed: int) -> None:
+    # at scores of 1e6 all else has probability 0; where labels and truth use an entry as often, mu is 0 without error
+    rng = np.random.default_rng([13, seed])
+    lengths, weights = [4, 2, 3], [0.1, 1.0, 3.0]
+    states = [rng.integers(2, size=t) for t in lengths]
+    one, two = [rng.integers(2, size=t) for t in lengths], [rng.integers(2, size=(t, 2)) for t in lengths]
+    for features in (
+        HMMCounts.read(one, states, 2, 2, weights=weights),
+        HMMCounts.read(two, states, 2, 2, weights=weights),
+    ):
+        theta = 1e6 * rng.normal(size=features.tables.dimension)
+        labels = features.best(theta, 0.0)[1]
+        problem = posed(features, np.ones(theta.size), 2.0)
+        half = np.full((1, 3), 0.5)
+        found = problem._member({"gibbs": theta[None], "gibbs_loss": np.zeros(1), "gibbs_shares": half})
+        each = features.counts_each(labels) - features.counts_each(features.examples.truth)
+        truths = [
+            sum((Fraction(w) * int(n) for w, n in zip(weights, column)), Fraction(0)) for column in each.todense().T
+        ]
+        assert (labels != features.examples.truth).any()
+        for mu, error, truth in zip(found.mu.value, found.mu.errors, truths):
+            assert abs(Fraction(float(mu)) - truth) <= Fraction(float(error)) <= 1e-14
+            assert truth != 0 or error == 0
+        assert found.omega == pytest.approx(float(features.examples.weights @ features.loss(labels)), rel=1e-12)
 
 
 @pytest.mark.parametrize("solver", [EntropicProximal(), ProximalRSD()], ids=lambda s: type(s).__name__)
