@@ -23,11 +23,6 @@ EXAMPLES = settings(max_examples=50, deadline=None, derandomize=True)
 CLOSE = HIGH.gap
 
 
-def value_of(scores: Pairwise, found: Relaxed) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """The relaxation's objective at the marginals."""
-    return scores.by_part((scores.node * found.node).sum(axis=1), (scores.tables * found.edge).sum(axis=(1, 2)))
-
-
 def integral(scores: Pairwise, found: Relaxed) -> Flags:
     """Whether the marginals of all nodes of a part are 0 or 1; (N,)."""
     fractional = np.abs(found.node - np.rint(found.node)).max(axis=1) > HIGH.feasibility
@@ -39,20 +34,18 @@ def exact(found: Relaxed) -> Flags:
     return np.asarray(found.upper - found.scores <= CLOSE * np.maximum(1.0, np.abs(found.scores)))
 
 
-def assert_is_an_optimum(scores: Pairwise, found: Relaxed) -> None:
-    """The marginals lie in the local polytope, and bound and objective meet: each proves the other."""
-    assert min(found.node.min(initial=0.0), found.edge.min(initial=0.0)) >= -HIGH.feasibility
-    np.testing.assert_allclose(found.node.sum(axis=1), 1.0, atol=HIGH.feasibility)
-    np.testing.assert_allclose(found.edge.sum(axis=2), found.node[scores.edges[:, 0]], atol=HIGH.feasibility)
-    np.testing.assert_allclose(found.edge.sum(axis=1), found.node[scores.edges[:, 1]], atol=HIGH.feasibility)
-    np.testing.assert_allclose(value_of(scores, found), found.upper, rtol=CLOSE, atol=CLOSE)
-
-
 @given(graphs() | graphs(integers=True))
 @EXAMPLES
 def test_bound_and_marginals_are_those_of_the_local_polytope_and_the_bound_holds(scores: Pairwise) -> None:
+    """Bound and objective meet at marginals of the local polytope: each proves the other."""
     found = linear_relaxation.linear_relaxation(scores)
-    assert_is_an_optimum(scores, found)
+    assert min(found.node.min(initial=0.0), found.edge.min(initial=0.0)) >= -HIGH.feasibility
+    np.testing.assert_allclose(found.node.sum(axis=1), 1.0, atol=HIGH.feasibility)
+    for axis, end in ((2, 0), (1, 1)):
+        at_end = found.node[scores.edges[:, end]]
+        np.testing.assert_allclose(found.edge.sum(axis=axis), at_end, atol=HIGH.feasibility)
+    value = scores.by_part((scores.node * found.node).sum(axis=1), (scores.tables * found.edge).sum(axis=(1, 2)))
+    np.testing.assert_allclose(value, found.upper, rtol=CLOSE, atol=CLOSE)
     np.testing.assert_array_equal(found.scores, scores.score(found.labels))
     for k, (cards, factors, _) in enumerate(parts_of(scores)):
         best, _ = enumeration.best(cards, factors)
