@@ -84,7 +84,7 @@ def test_the_best_labelling_is_the_colexicographically_smallest_and_the_second_t
 def test_batches_that_are_worked_on_in_blocks_give_what_each_chain_gives_alone() -> None:
     """With 50 labels a block has 52 chains, of two best labellings 26."""
     rng = np.random.default_rng(3)
-    lengths, edge = rng.integers(1, 5, size=60), 20 * rng.normal(size=(50, 50))
+    lengths, edge = rng.integers(1, 5, size=90), 20 * rng.normal(size=(50, 50))
     layout = chains(lengths)
     node = rng.normal(size=(layout.n_positions, 50))
     edge[rng.random(edge.shape) < 0.1] = -np.inf
