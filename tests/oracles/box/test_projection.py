@@ -71,9 +71,8 @@ def test_ties_large_offsets_and_samples_that_mislead_change_nothing(m: Vector, z
 
 
 def test_numbers_for_all_mean_what_arrays_mean() -> None:
-    rng = np.random.default_rng(5)
-    m = rng.normal(size=9000)
-    ones = np.ones(9000)
+    m, ones = np.random.default_rng(5).normal(size=9000), np.ones(9000)
+    kkt(m, -0.5, 1.0, -2.0, 10.0, 0.5)
     short = project_box_equality(m, -0.5, 1.0, -2.0, 10.0, 0.5)
     long = project_box_equality(m, -0.5 * ones, ones, -2.0 * ones, 10.0, 0.5 * ones)
     np.testing.assert_allclose(short, long, atol=ROUNDING)
