@@ -25,7 +25,7 @@ from convexstruct.oracles.chain import chain, two_best
 from convexstruct.oracles.chain.sums import ChainSums
 from convexstruct.oracles.tree import forest as levels
 from convexstruct.oracles.tree import junction_tree as jt
-from convexstruct.oracles.tree.loss_counter import LossTable, by_loss, by_loss_on_tree
+from convexstruct.oracles.tree.loss_counter import LossTable, by_loss, by_loss_on_tree, joined
 from convexstruct.rounding import TINY, gamma
 
 
@@ -217,22 +217,11 @@ class TreeInference:
         return Sums(log_partition, posterior, pairs, gamma(2 * steps + 2), _lost(node, share))
 
     def by_loss(self, node: Matrix, edge: Tensor, steps: Labels) -> LossTable:
-        tables = []
+        parts = []
         for batch in self.batches:
-            n = len(batch.examples)
-            tables.append(by_loss_on_tree(batch.tree, batch.factors(node, edge), n, steps[batch.nodes]))
-        most = max(table.scores.shape[1] for table in tables)
-        scores = np.full((self.n_examples, most), -np.inf)
-        for batch, table in zip(self.batches, tables):
-            scores[batch.examples, : table.scores.shape[1]] = table.scores
-
-        def read(totals: Index) -> Labels:
-            labels = np.empty(self.n_nodes, dtype=np.int64)
-            for batch, table in zip(self.batches, tables):
-                labels[batch.nodes] = table.labels(totals[batch.examples])
-            return labels
-
-        return LossTable(scores, read)
+            factors, n = batch.factors(node, edge), len(batch.examples)
+            parts.append((batch.examples, batch.nodes, by_loss_on_tree(batch.tree, factors, n, steps[batch.nodes])))
+        return joined(parts, self.n_examples, self.n_nodes)
 
     def sample(self, node: Matrix, edge: Tensor, rng: np.random.Generator) -> Labels:
         labels = np.empty(self.n_nodes, dtype=np.int64)

@@ -29,7 +29,7 @@ from convexstruct.features.counts.network import NetworkCounts, _entries
 from convexstruct.features.counts.part import part
 from convexstruct.features.graphs.loss_steps import LossSteps, number_losses
 from convexstruct.graphs import TableLayout
-from convexstruct.oracles.tree.loss_counter import LossTable, by_loss, by_loss_on_tree
+from convexstruct.oracles.tree.loss_counter import LossTable, by_loss, by_loss_on_tree, joined
 from convexstruct.rounding import OUTWARD, RoundedArray, binned, exact, gamma
 
 #: theta that stands for -inf: far below any score, and sums of it are still numbers.
@@ -177,7 +177,7 @@ def _(features: NetworkCounts) -> tuple[Matrix, Index]:
 
 @differences.register
 def _(features: NetworkCounts, theta: Vector, steps: Labels, side: float = 0.0) -> LossTable:
-    tables = []
+    parts = []
     for group in features.groups:
         rows = slice(None)
         true = _true(features, group, rows)
@@ -188,15 +188,5 @@ def _(features: NetworkCounts, theta: Vector, steps: Labels, side: float = 0.0) 
             gain = (theta[_entries(factor, rows)] - own[:, None]).reshape(len(true), *factor.inner.shape)
             factors.append((factor.scope, _moved(gain, share) if side else gain))
         own_steps = steps[group.places][:, :, : max(group.tree.cards)]
-        tables.append(by_loss_on_tree(group.tree, factors, len(true), own_steps))
-    scores = np.full((len(features.weights), max(table.scores.shape[1] for table in tables)), -np.inf)
-    for group, table in zip(features.groups, tables):
-        scores[group.examples, : table.scores.shape[1]] = table.scores
-
-    def read(totals: Index) -> Labels:
-        labels = np.empty(len(features.example), dtype=np.int64)
-        for group, table in zip(features.groups, tables):
-            labels[group.places] = table.labels(totals[group.examples])
-        return labels
-
-    return LossTable(scores, read)
+        parts.append((group.examples, group.places, by_loss_on_tree(group.tree, factors, len(true), own_steps)))
+    return joined(parts, len(features.weights), len(features.example))

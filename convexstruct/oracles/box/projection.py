@@ -14,10 +14,6 @@ variables; three to six are usual. A step that leaves the bracket is replaced by
 the order of all doubles. After `NEWTON_STEPS` steps every second step is replaced in this way; at most 64 of these are
 needed, so the time is linear in n in the worst case too.
 
-Beside sorting: breakpoints must be sorted together with their bends, by an argsort of 2n numbers, which takes many
-times longer than this search (`convexstruct reproduce projection` has the times). A simplex with s = d = 1 needs no
-bends; there one sort of n numbers, a cumulative sum and a clip are as fast up to some 1e4 entries.
-
 Where m is far larger than z, no double is close enough to the root. Then m is replaced by m - rho w, computed with
 twice the digits, and the search continues from rho = 0.
 

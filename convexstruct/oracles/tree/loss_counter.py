@@ -197,6 +197,22 @@ def by_loss_on_tree(tree: JunctionTree, factors: Sequence[Factor], n: int, steps
     return LossTable(scores, read)
 
 
+def joined(parts: Sequence[tuple[Index, Index, LossTable]], n_examples: int, n_positions: int) -> LossTable:
+    """One table of the examples of several. parts : for each the examples (n,), the places (n, variables) of their
+    labels in a flat labelling (n_positions,), and the table."""
+    scores = np.full((n_examples, max(table.scores.shape[1] for _, _, table in parts)), -np.inf)
+    for examples, _, table in parts:
+        scores[examples, : table.scores.shape[1]] = table.scores
+
+    def read(totals: Index) -> Labels:
+        labels = np.empty(n_positions, dtype=np.int64)
+        for examples, places, table in parts:
+            labels[places] = table.labels(totals[examples])
+        return labels
+
+    return LossTable(scores, read)
+
+
 @dataclass(frozen=True, eq=False)
 class _Counted:
     """For each clique its factors (n, separator, assigned), its table (losses, n, separator, assigned), which includes
