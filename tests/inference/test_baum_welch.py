@@ -42,12 +42,12 @@ def joint(model: HiddenMarkovModels, r: int, shown: np.ndarray, states: tuple[in
 
 @given(batches())
 @EXAMPLES
-def test_likelihood_posteriors_and_counts_are_those_of_all_state_sequences(
+def test_likelihood_posteriors_counts_and_best_states_are_those_of_all_state_sequences(
     batch: tuple[Observations, HiddenMarkovModels, list[np.ndarray]],
 ) -> None:
     observed, models, symbols = batch
     found = expected(observed, models)
-    updated, states_of = maximised(models, found), posteriors(observed, models)
+    updated, states_of, decoded = maximised(models, found), posteriors(observed, models), models.decode(observed)
     s = models.n_states
     for r in range(models.n_models):
         likelihood, at = 0.0, 0
@@ -65,6 +65,8 @@ def test_likelihood_posteriors_and_counts_are_those_of_all_state_sequences(
                     if t:
                         pairs[y[t - 1], state] += p / total
             np.testing.assert_allclose(states_of[r, at : at + len(shown)], posterior, atol=ROUNDING)
+            best = every[tuple(decoded[r][at : at + len(shown)].tolist())]
+            assert best == pytest.approx(max(every.values()), rel=ROUNDING)
             at += len(shown)
         assert found.log_likelihood[r] == pytest.approx(likelihood, rel=ROUNDING, abs=ROUNDING)
         np.testing.assert_allclose(found.pairs[r], pairs, atol=ROUNDING)
@@ -90,18 +92,6 @@ def test_the_likelihood_never_falls_and_ends_as_that_of_the_models(
     assert trained.iterations.max() == len(trained.trace) - 1
     best = expected(observed, trained.best).log_likelihood[0]
     assert best == pytest.approx(trained.log_likelihood.max(), rel=ROUNDING, abs=ROUNDING)
-
-
-@given(batches())
-@EXAMPLES
-def test_viterbi_is_the_most_probable_of_all_state_sequences(
-    batch: tuple[Observations, HiddenMarkovModels, list[np.ndarray]],
-) -> None:
-    observed, models, symbols = batch
-    for r, decoded in enumerate(models.decode(observed)):
-        for shown, states in zip(symbols, observed.chains.split(decoded)):
-            every = [joint(models, r, shown, y) for y in itertools.product(range(models.n_states), repeat=len(shown))]
-            assert joint(models, r, shown, tuple(states.tolist())) == pytest.approx(max(every), rel=ROUNDING)
 
 
 def test_models_trained_side_by_side_are_those_trained_one_by_one() -> None:
