@@ -13,6 +13,7 @@ from convexstruct.models.unsupervised_margin import (
     primal,
     proposition_1,
     two_class,
+    two_class_dual,
 )
 from tests.models.unsupervised_margin.instances import INSTANCES, points
 from tests.refusals import Door
@@ -34,6 +35,7 @@ REFUSALS = (
     Door(multiclass, {"problem": POINTS}, [({"problem": CHAINS}, ("3 pairs, wanted one without", "'full'"))]),
     Door(delta_cuts, {"problem": CHAINS, "first": "uniform"}, [({"first": "zero"}, "first is 'zero'")]),
     Door(two_class, {"problem": POINTS}, [({"problem": CHAINS}, THREE[1]), THREE]),
+    Door(two_class_dual, {"problem": POINTS}, [({"problem": CHAINS}, THREE[1]), THREE]),
     Door(primal, {"problem": POINTS, "labels": LABELS}, [THREE]),
     Door(dual, {"problem": POINTS, "labels": LABELS}, [THREE]),
     Door(
