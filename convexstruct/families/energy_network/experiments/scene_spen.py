@@ -31,7 +31,7 @@ from convexstruct.families.energy_network.unrolled import UnrolledEnergyNetwork
 from convexstruct.families.log_linear import ConditionalRandomField
 from convexstruct.families.structured_svm import StructuredSVM
 from convexstruct.features.graphs.pairwise import read_pairwise
-from convexstruct.plots import LOWER, UPPER, bars, finish, named_bars, panels
+from convexstruct.plots import LOWER, UPPER, finish, panels, two_bars
 from convexstruct.tolerances import LOW
 
 NAME = "scene-spen"
@@ -148,14 +148,9 @@ def run(sheet: Sheet) -> None:
         f"{QUICK_IMAGES} training images, every so many of the test images, one penalty each, few iterations"
     )
     rows = sheet.table()
-    figure, both = panels(2, size=(8.0, 2.6), sharey=True)
-    for axes, what, se, colour, said in (
-        (both[0], "Hamming", "se", LOWER, "labels that are wrong"), (both[1], "F1", "se of F1", UPPER, "F1, mean"),
-    ):  # fmt: skip
-        bars(axes, [row[what] for row in rows], [row[se] for row in rows], colour)
-        axes.set_xlabel(said)
-    named_bars(both[0], list(MODELS))
-    sheet.figures["Errors and F1 on the test images, whiskers of one standard error."] = figure
+    sheet.figures["Errors and F1 on the test images, whiskers of one standard error."] = two_bars(
+        rows, list(MODELS), ("Hamming", "se", "labels that are wrong"), ("F1", "se of F1", "F1, mean")
+    )
     figure, (axes,) = panels(size=(5.6, 3.6))
     for name, colour in (("central", LOWER), ("forward", UPPER)):
         axes.plot(RADII, errors[name], color=colour, label=f"{name} differences")

@@ -26,7 +26,7 @@ from convexstruct.datasets.real.ocr_letters import LETTERS, N_FOLDS, Words, ocr_
 from convexstruct.families.structured_svm.experiments.training import NOTHING, Trained, train
 from convexstruct.families.structured_svm.problem import Scaling
 from convexstruct.features.graphs.pairwise import read_pairwise
-from convexstruct.plots import LOWER, UPPER, bars, named_bars, panels, signed
+from convexstruct.plots import panels, signed, two_bars
 from convexstruct.tolerances import LOW
 
 NAME = "ocr"
@@ -125,11 +125,8 @@ def run(sheet: Sheet) -> None:
         "most values of C left out"
     )
     table = sheet.table()
-    figure, both = panels(2, size=(9.0, 1.2 + 0.42 * len(table)), sharey=True)
-    for axes, error, se, colour in zip(both, ("letter error", "word error"), ("se", "se of words"), (LOWER, UPPER)):
-        bars(axes, [row[error] for row in table], [row[se] for row in table], colour)
-        axes.set_xlabel(error)
-    named_bars(both[0], [f"{row['method']}, train on {row['protocol']}" for row in table])
+    named = [f"{row['method']}, train on {row['protocol']}" for row in table]
+    figure = two_bars(table, named, ("letter error", "se", "letter error"), ("word error", "se of words", "word error"))
     pictured, (axes,) = panels(size=(6.2, 5.4))
     image = signed(axes, shown, float(np.abs(shown).max()) or 1.0)
     for set_ticks in (axes.set_xticks, axes.set_yticks):

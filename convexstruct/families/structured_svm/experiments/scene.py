@@ -27,7 +27,7 @@ from convexstruct.core.experiment import Sheet, listed, standard_error
 from convexstruct.datasets.real.scene import SCENES, Scenes, divided
 from convexstruct.families.structured_svm.experiments.training import NOTHING, Trained, train
 from convexstruct.features.graphs.pairwise import read_pairwise
-from convexstruct.plots import LOWER, UPPER, bars, named_bars, panels, signed
+from convexstruct.plots import panels, signed, two_bars
 from convexstruct.tolerances import LOW
 
 NAME = "scene"
@@ -81,16 +81,9 @@ def run(sheet: Sheet) -> None:
     ]
     sheet.left_out(f"{QUICK_IMAGES} training images, every so many of the test images, and C = {QUICK_C} only")
     shown = [row for row in sheet.table() if row["graph"] in GRAPHS]
-    figure, both = panels(2, size=(8.0, 2.4), sharey=True)
-    for axes, error, se, colour, said in (
-        (both[0], "Hamming", "se", LOWER, "labels that are wrong"),
-        (both[1], "not exact", "se of exact", UPPER, "images with a wrong label"),
-    ):
-        bars(axes, [row[error] for row in shown], [row[se] for row in shown], colour)
-        axes.set_xlabel(said)
-    named_bars(both[0], GRAPHS)
+    wrong = ("Hamming", "se", "labels that are wrong"), ("not exact", "se of exact", "images with a wrong label")
     sheet.figures = {
-        "Errors on the test images, whiskers of one standard error.": figure,
+        "Errors on the test images, whiskers of one standard error.": two_bars(shown, GRAPHS, *wrong),
         "What two labels gain by being equal, w(0,0) + w(1,1) - w(0,1) - w(1,0): below 0 they exclude each "
         "other.": draw_couplings(couplings),
     }
