@@ -74,7 +74,8 @@ def dual_kernel(problem: StructuredSVM, limit: int = LIMIT) -> Formulation:
     plain = MarginRows(replace(problem, features=indicators), limit)
     at = indicators.n_node_weights
     t, k = plain.a[:, :at], gram(problem)
-    g = sum(each @ k @ each.T for each in (_label(t, s, features.n_nodes) for s in range(features.n_labels)))
+    of_labels = (sp.csr_array(t[:, low : low + features.n_nodes]) for low in range(0, at, features.n_nodes))
+    g = sum(each @ k @ each.T for each in of_labels)
     alpha = cp.Variable(len(rows.loss), name="alpha")
     lam, C = scale_parameters(problem)
     inverse = cp.CallbackParam(callback=lambda: 1.0 / lam.value, pos=True, name="1/lam")
@@ -107,11 +108,6 @@ def dual_kernel(problem: StructuredSVM, limit: int = LIMIT) -> Formulation:
         source=f"paper 1, (D) with a Gram matrix, {problem.scaling} scaling, enumerated",
         recover=recover,
     )
-
-
-def _label(t: sp.csr_array, s: int, n_nodes: int) -> sp.csr_array:
-    """The columns of label s."""
-    return sp.csr_array(t[:, s * n_nodes : (s + 1) * n_nodes])
 
 
 @stated("M3N in matrix form, chains and Hamming loss", PAPER_3, "(8), Theorem 1, corrected")

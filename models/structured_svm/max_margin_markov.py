@@ -49,13 +49,7 @@ PREVIOUS = r"\sum_u \nu_{ik}(u, u') = \mu_{i,k-1}(u') \quad \forall u' \quad \te
 
 
 def needs_node_losses(problem: StructuredSVM, name: str) -> None:
-    """Check that the loss is a sum over nodes.
-
-    Raises
-    ------
-    ValueError
-        Under slack scaling or the zero-one loss.
-    """
+    """ValueError unless the loss is a sum over nodes: under slack scaling or the zero-one loss."""
     if problem.scaling != "margin" or problem.loss.zero_one:
         came = "slack scaling" if problem.scaling != "margin" else "the zero-one loss"
         raise ValueError(

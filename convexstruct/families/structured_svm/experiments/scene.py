@@ -14,7 +14,6 @@ C (of 1/2 |w|^2 + (C/N) sum_i H_i) is chosen for each by the Hamming loss on a t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -57,7 +56,11 @@ def run(sheet: Sheet) -> None:
     chosen: list[str] = []
     couplings: dict[str, Matrix] = {}
     for name in GRAPHS:
-        judge = partial(error_at, kept, held, edges(name, kept.labels))
+        first = edges(name, kept.labels)
+
+        def judge(c: float, pairs: Index = first) -> float:
+            return float((predict(fit(pairs, kept, c), pairs, held) != held.labels).mean())
+
         c, validated = sheet.choose(grid, judge, f"{name}: C = {{:g}}".format)
         chosen.append(f"{name} {listed(validated, '{:.2%}')}")
         sheet.step(f"{name}: all {len(learning.labels)} training images, C = {c:g}")
@@ -131,11 +134,6 @@ def fit(pairs: Index, scenes: Scenes, c: float) -> Trained:
 def predict(found: Trained, pairs: Index, scenes: Scenes) -> Labels:
     """The labels of each image; (n, k)."""
     return np.stack(found.problem.predict(found.solution.point, read_pairwise(**scenes.graphs(pairs).arguments)))
-
-
-def error_at(kept: Scenes, held: Scenes, pairs: Index, c: float) -> float:
-    """Hamming loss on images held out, after training on the others."""
-    return float((predict(fit(pairs, kept, c), pairs, held) != held.labels).mean())
 
 
 def coupling(found: Trained, pairs: Index) -> Matrix:

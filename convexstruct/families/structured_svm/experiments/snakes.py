@@ -18,7 +18,6 @@ C (of 1/2 |w|^2 + (C/N) sum_i H_i, over the images) is chosen on images held out
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,7 +79,11 @@ def run(sheet: Sheet) -> None:
     decoded: dict[str, Decoded] = {}
     for name, grid in grids.items():
         found: dict[float, Trained] = {}
-        judge = partial(error_at, name, learning, held, relaxed, found)
+
+        def judge(c: float, name: str = name, found: dict[float, Trained] = found) -> float:
+            found[c] = fit(name, learning, c, relaxed)
+            return float((decode(name, found[c], held).labels != held.labels).mean())
+
         c, validated = sheet.choose(grid, judge, f"{name}: C = {{:g}}".format)
         chosen.append(f"{name} {listed(validated, '{:.1%}')}")
         sheet.step(f"{name}: {test.n_images} test images")
@@ -140,14 +143,6 @@ def fit(name: str, images: Snakes, c: float, relaxed: tuple[float, int] = RELAXE
     """Train a model; ``relaxed`` says where the grid's solve stops: gap and rounds."""
     inference, limits = ("relaxed", relaxed) if name == "grid" else ("exact", EXACT)
     return train(graphs(name, images), *limits, C=c / images.n_images, inference=inference)
-
-
-def error_at(
-    name: str, learning: Snakes, held: Snakes, relaxed: tuple[float, int], found: dict[float, Trained], c: float
-) -> float:
-    """Share of wrong cells of the images held out; what is trained is kept in ``found``."""
-    found[c] = fit(name, learning, c, relaxed)
-    return float((decode(name, found[c], held).labels != held.labels).mean())
 
 
 def decode(name: str, found: Trained, images: Snakes) -> Decoded:
