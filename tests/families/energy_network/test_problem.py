@@ -88,6 +88,12 @@ def test_q_that_is_semidefinite_up_to_rounding_is_a_point_and_another_is_repaire
     assert np.isfinite(far.primal)
 
 
+def test_only_the_symmetric_part_of_q_counts() -> None:
+    problem = small(6)
+    q = np.array([[2.0, 1.0, 0.0], [-1.0, 1.0, 0.5], [0.0, -0.5, 1.0]])
+    assert np.array_equal(problem.as_point({"U": np.zeros((3, 3)), "Q": q})["Q"], np.diag([2.0, 1.0, 1.0]))
+
+
 def test_sparse_inputs_are_the_same_problem() -> None:
     dense = small(7)
     sparse = ConvexEnergyNetwork(sp.csr_array(dense.X), dense.labels, dense.lam)

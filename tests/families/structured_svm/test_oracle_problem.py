@@ -17,7 +17,7 @@ import convexstruct as cs
 from benchmarks.exact import exactly
 from convexstruct import solvers
 from convexstruct.core.solution import Solution
-from convexstruct.families.structured_svm.labellings import REMEMBERED, Labellings
+from convexstruct.families.structured_svm.labellings import REMEMBERED
 from convexstruct.families.structured_svm.oracle_cases import (
     every_labelling,
     heaviest_matching,
@@ -95,6 +95,14 @@ def listed(rows: Any, best: Any, exact: bool = False) -> OracleSVM:
     return cs.StructuredSVM.from_oracle(
         lambda x, y: rows[y[0]], lambda y, z: float((y != z).any()), best, [(0, [0])], exact=exact, C=1.0
     )
+
+
+@pytest.mark.parametrize("shares", [[1.0], [1.0 + 9e-10], [0.5, 0.5 + 9e-10]])
+def test_shares_of_more_than_1_and_a_ray_beyond_the_point_prove_no_more(shares: list[float]) -> None:
+    problem = listed([[0.0], [1e-3]], lambda x, y, w: [1])
+    bound = problem.dual({"labels": np.ones((len(shares), 1), dtype=np.int64), "label_shares": np.array([shares]).T})
+    optimum = 1 - Fraction(1e-3) ** 2 / 2 / Fraction(problem.lam)
+    assert optimum * (1 - Fraction(1, 10**8)) <= Fraction(bound.lower) <= optimum
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -200,6 +208,18 @@ def test_an_answer_that_is_not_exact_by_a_little_still_gives_an_upper_bound() ->
     assert honest.allowance < 1e-13
 
 
+def test_an_upper_bound_that_is_loose_or_infinite_is_taken_as_it_is() -> None:
+    tight = solved(heaviest_matching, exact=True)
+
+    def loose(x: Any, y: Any, w: Any) -> Any:
+        labels = heaviest_matching(x, y, w)
+        return labels, float(w @ pairs(x, labels)) + (0.0 if y is None else wrong_partners(y, labels)) + 0.01
+
+    solution = solved(loose)
+    assert tight.lower_bound + 0.029 <= solution.primal <= tight.primal + 0.031
+    assert solved(lambda x, y, w: (heaviest_matching(x, y, w), math.inf)).primal == math.inf
+
+
 # -- the rest ----------------------------------------------------------------------------------------------------------
 
 
@@ -209,13 +229,3 @@ def test_predictions_of_new_inputs_ask_for_the_argmax_without_loss() -> None:
     ((found,), own) = problem.predict(w, [x]), problem.predict({"w": w})
     np.testing.assert_array_equal(found, heaviest_matching(x, None, w))
     assert [len(y) for y in own] == [4, 5, 3, 4, 1]
-
-
-def test_of_many_labellings_the_oldest_are_forgotten_and_the_bounds_stay() -> None:
-    features: Labellings = altered(heaviest_matching, exact=True, n=6).features
-    own = permutations(features.examples[0])
-    first = features.met(0, own[7])[0]
-    for labels in own[: 2 * REMEMBERED]:
-        features.met(0, labels)
-    assert [*features.examples[0].met] == [labels.tobytes() for labels in own[REMEMBERED : 2 * REMEMBERED]]
-    np.testing.assert_array_equal(features.met(0, own[7])[0], first)

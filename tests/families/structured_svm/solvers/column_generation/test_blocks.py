@@ -111,7 +111,6 @@ def test_a_start_restores_its_bound() -> None:
         ("CHEAP_WORK", {"dense": True}, False),
         ("DEAR_WORK", {}, False),
         ("DEAR_WORK", {"scaling": "slack"}, True),
-        ("DEAR_WORK", {"loss": "zero_one"}, True),
         ("DEAR_WORK", {"scaling": "slack", "associative": True}, False),
     ],
 )

@@ -1,10 +1,9 @@
-"""The quadratic program over pools, against Clarabel, and against problems made from their optimal multipliers."""
+"""The quadratic program over pools: both bounds by their formulas, on random pools of all scales."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-import clarabel
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -80,25 +79,6 @@ def drawn(seed: int, d: int | None = None, bounded: bool = False, most: int = 8)
     return Pools(a, b, owner, c, float(10.0 ** rng.uniform(-2, 1)), nonnegative, w)
 
 
-def clarabel_value(pools: Pools) -> float:
-    """The optimum by Clarabel, over (w, xi): b_j - a_j'w <= xi_i, -w_k <= 0."""
-    (m, d), n = pools.a.shape, len(pools.c)
-    scale = pools.size
-    square = sp.csc_matrix(sp.diags_array(np.concatenate((np.full(d, pools.lam), np.zeros(n)))) / scale)
-    of_pool = sp.csr_array((np.ones(m), (np.arange(m), pools.owner)), shape=(m, n))
-    k = np.flatnonzero(pools.nonnegative)
-    sign = sp.csr_array((np.ones(len(k)), (np.arange(len(k)), k)), shape=(len(k), d + n))
-    rows = sp.csc_matrix(-sp.vstack((sp.hstack((sp.csr_array(pools.a), of_pool)), sign)))
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    right = np.concatenate((-pools.b, np.zeros(len(k))))
-    linear = np.concatenate((np.zeros(d), pools.c)) / scale
-    cones = [clarabel.NonnegativeConeT(len(right))]
-    solution = clarabel.DefaultSolver(square, linear, rows, right, cones, settings).solve()
-    assert str(solution.status) == "Solved"
-    return float(solution.obj_val) * scale
-
-
 def kinds(pools: Pools) -> list[str]:
     """Every form the Newton system can take on these pools, as `LabellingPools` would choose it."""
     small = len(pools.b) < pools.a.shape[1] and not pools.nonnegative.any()
@@ -115,15 +95,12 @@ def kinds(pools: Pools) -> list[str]:
 @example(230, False)  # here nothing improves for the first steps
 @example(302, True)
 @example(915, True)
-def test_primal_and_dual_meet_at_clarabels_optimum(seed: int, bounded: bool) -> None:
+def test_primal_and_dual_meet_and_are_what_they_are_said_to_be(seed: int, bounded: bool) -> None:
+    """By weak duality, with both values computed from their formulas, that is the optimum."""
     pools = drawn(seed, bounded=bounded)
-    expected = clarabel_value(pools)
     for kind in kinds(pools):
         found = pools.solve(kind)
-        slack = HIGH.gap * pools.size
-        assert found.primal - found.bound <= slack, kind
-        assert found.bound - slack <= expected <= found.primal + slack
-        # what is returned is what it is said to be
+        assert found.primal - found.bound <= HIGH.gap * pools.size, kind
         assert found.primal == pytest.approx(pools.value(found.w), rel=ROUNDING, abs=ROUNDING * pools.size)
         assert found.bound == pytest.approx(pools.bound(found.alpha), rel=ROUNDING, abs=ROUNDING * pools.size)
         assert (found.alpha >= 0).all()
