@@ -38,18 +38,6 @@ def test_whatever_is_planted_is_optimal(seed: int, scaling: str) -> None:
     assert said.value == pytest.approx(instance.optimum, rel=HIGH.gap, abs=HIGH.gap)
 
 
-def test_the_extreme_cases_are_what_they_say() -> None:
-    hard, bound = made(cases.large_C(0)), made(cases.small_C(0))
-    stated = FORMULATIONS["structured_svm.hard_margin"].builder(hard)
-    assert optimum(stated).value == pytest.approx(
-        optimum(FORMULATIONS["structured_svm.n_slack"].builder(hard)).value, rel=HIGH.gap
-    )
-    solution = FORMULATIONS["structured_svm.dual_alpha"].builder(bound).solve()
-    assert solution.dual_point is not None
-    np.testing.assert_allclose(solution.dual_point["label_shares"].sum(axis=0), 1.0, atol=HIGH.feasibility)
-    assert (bound.most_violated(solution.point["w"]).hinge > 0).all()
-
-
 def test_weights_of_the_wrong_sign_are_named_where_cuts_cannot_even_value_them() -> None:
     def negative(problem: StructuredSVM) -> Any:
         return np.where(problem.features.nonnegative, -0.5, honest(problem).point["w"])

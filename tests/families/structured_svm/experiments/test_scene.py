@@ -44,12 +44,3 @@ def test_a_node_sees_the_image_at_its_own_place_and_an_edge_its_pair() -> None:
     np.testing.assert_array_equal(g.edge_features, np.tile(np.eye(15), (3, 1)))
     assert all(np.array_equal(each, pairs) for each in g.edges_each)
     assert scene.edges("independent", scenes.labels).shape == (0, 2)
-
-
-def test_more_edges_fit_better() -> None:
-    train = made_up(60, 2)
-    optimum = {}
-    for name in scene.GRAPHS:
-        solution = scene.fit(scene.edges(name, train.labels), train, 10.0).solution
-        optimum[name] = solution.lower_bound, solution.primal
-    assert optimum["full"][1] < optimum["tree"][0] < optimum["tree"][1] < optimum["independent"][0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.column_generation.column_generation import ColumnGeneration
 from convexstruct.families.structured_svm.solvers.perceptron import Perceptron
 from convexstruct.marginals.pairwise_enumeration import enumerate_pairwise
-from convexstruct.models.structured_svm.enumerated import n_slack
 from convexstruct.tolerances import LOW, ROUNDING
 from tests.families.structured_svm.solvers.references import optimum, radius
 from tests.models.structured_svm.instances import svm
@@ -82,10 +80,3 @@ def test_map_training_collapses_and_the_margin_prevents_it() -> None:
         assert map_objective(problem, 3.0 * w) == pytest.approx(3.0 * value)
     at_0 = problem.primal({"w": np.zeros(problem.dimension)})
     assert optimum(problem) < at_0 * (1 - LOW.gap)
-    # without the losses, P is C times -l plus the penalty: least at 0
-    bare = dataclasses.replace(problem, loss=dataclasses.replace(problem.loss, costs=0.0 * problem.loss.costs))
-    assert bare.primal({"w": np.zeros(problem.dimension)}) == 0.0
-    assert 0.0 <= n_slack(bare).solve().primal <= LOW.gap * at_0  # no relative gap: the optimum is 0
-    w = rng.normal(size=problem.dimension)
-    penalty = 0.5 * problem.lam * float(w @ w)
-    assert bare.primal({"w": w}) == pytest.approx(penalty - problem.scale.C * map_objective(problem, w))

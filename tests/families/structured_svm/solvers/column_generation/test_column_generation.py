@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,9 @@ from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.datasets import random_chains
 from convexstruct.families.structured_svm.problem import StructuredSVM
-from convexstruct.families.structured_svm.solvers.column_generation import column_generation, restricted_master
+from convexstruct.families.structured_svm.solvers.column_generation import restricted_master
 from convexstruct.families.structured_svm.solvers.column_generation.column_generation import ColumnGeneration
+from convexstruct.families.structured_svm.solvers.column_generation.components import by_component, witness_of_whole
 from convexstruct.models.structured_svm.enumerated import n_slack
 from convexstruct.models.structured_svm.max_margin_markov import marginals
 from convexstruct.tolerances import HIGH, ROUNDING
@@ -77,18 +77,23 @@ def test_examples_that_fall_apart_are_solved_part_by_part(edges: str) -> None:
     assert solution.lower_bound - slack <= value <= solution.primal + slack
 
 
-def test_a_restricted_problem_that_ends_at_rounding_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the QP cannot be solved to its tolerance and no labelling is left to add, repeating it would never end."""
-    problem = random_problem(10)
-    solved = restricted_master.solve_pools
-
-    def short_of_it(*given: Any) -> restricted_master.PoolSolution:
-        found = solved(*given)
-        return dataclasses.replace(found, bound=found.bound - 1e-2 * abs(found.primal))
-
-    monkeypatch.setattr(column_generation, "solve_pools", short_of_it)
-    solution = solve(problem, max_iterations=500)
-    assert solution.status is Status.STALLED
+def test_a_witness_of_the_parts_is_worth_as_much_for_the_whole_with_the_truth_taking_what_is_left() -> None:
+    rng = np.random.default_rng(6)
+    features, labels = [rng.normal(size=(5, 2)) for _ in range(2)], [rng.integers(0, 3, 5) for _ in range(2)]
+    edges = [np.array([[0, 1], [3, 2]])] * 2
+    whole = StructuredSVM.read(features, labels, 3, edges=edges, C=0.7, weights=np.array([1.0, 2.5]))
+    parts = by_component(whole)
+    assert parts is not None
+    mixture = {"labels": rng.integers(0, 3, (3, 10)), "label_shares": rng.dirichlet(np.ones(5), parts.n_examples).T[:3]}
+    gibbs = {
+        "gibbs": rng.normal(size=(1, whole.dimension)), "gibbs_loss": np.array([0.4]),
+        "gibbs_shares": np.full((1, parts.n_examples), 0.6),
+    }  # fmt: skip
+    for witness in (mixture, gibbs):
+        psi, loss = parts.aggregate(witness)
+        of_whole = whole.aggregate(witness_of_whole(whole, parts, witness))
+        np.testing.assert_allclose(of_whole.psi, psi, atol=ROUNDING)
+        assert of_whole.loss == pytest.approx(loss, rel=ROUNDING)
 
 
 def test_slack_scaling_with_a_large_c_does_not_end_before_it_begins() -> None:
