@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from convexstruct import experiments
-from convexstruct.cli import COMMANDS, main
+from convexstruct.cli import COMMANDS, Steps, main
 from convexstruct.cli_parser import parser
 from convexstruct.core.experiment import Cell, Experiment, Result
-from convexstruct.verification import SYSTEMS, runner
+from convexstruct.verification import SYSTEMS, Case, cases_for, families, runner
+from convexstruct.verification.outcome import Fast, Reference, Row, Verdict
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -296,3 +297,60 @@ def test_data_says_which_sets_are_here(run: Run, monkeypatch: pytest.MonkeyPatch
     assert {row["state"] for row in sets} == {"missing"}
     assert "protein" in [row["name"] for row in sets]
     assert "0 of" in run("data")[1]
+
+
+def test_rows_of_several_families_stand_under_their_names_and_what_is_amiss_is_said_again(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def decide(case: Case, *arguments: Any, **options: Any) -> Row:
+        reference, fast = Reference("primal", "CLARABEL", "optimal", 1.0, 1.0), Fast("x", 1.0, 1.0, 0.0, 1, 0.1)
+        verdict: Verdict = "failed" if case.name == "box-kink" else "verified"
+        return Row(case.family, case.system, case.name, "p", "e", reference, fast, verdict, "much too far away " * 9)
+
+    monkeypatch.setattr(runner, "built_in", decide)
+    code, out, _ = run("verify")
+    assert code == 1
+    lines = out.splitlines()
+    for family in families():
+        at = lines.index(family)
+        assert lines[at + 1].startswith("case ")
+        assert lines[at + 2].startswith(cases_for(family)[0].name)
+    assert max(map(len, lines[: lines.index("projection")])) <= 170
+    assert lines.count("box-kink: " + ("much too far away " * 9).strip()) <= 1
+    assert "box-kink: much too far away" in out
+    assert lines[-1].endswith("verified, 1 failed")
+
+
+def test_refresh_recomputes_the_references_first(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refresh(family: str, step: Callable[[Case], None]) -> None:
+        for case in cases_for(family, open_only=True)[:2]:
+            step(case)
+
+    monkeypatch.setattr(runner, "refresh", refresh)
+    code, _, err = run("verify", "--on", "hmm-ties", "--refresh")
+    assert code == 0
+    steps = [line.split(": ", 1)[1] for line in err.splitlines()]
+    assert steps == ["reference of hmm-planted", "reference of hmm-planted-kink", "hmm-ties"]
+
+
+def test_a_terminal_shows_a_bar_on_standard_error_alone(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with Steps("verify") as steps:
+        steps(0, 2, "the first")
+        steps(2, 2, "")
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "the first" in err
+
+
+def test_a_narrow_terminal_still_shows_every_bound_and_what_failed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("convexstruct.cli.WIDTH", 80)
+    Path("mine.py").write_text("def solve(problem):\n    return problem.uniform()\n")
+    code, out, _ = run("verify", "mine.py:solve", "--on", "hmm-planted-missing-mass")
+    assert code == 1
+    assert max(len(line) for line in out.splitlines()) <= 80
+    assert "hmm-planted-missing-mass" in out.splitlines()[1]
+    assert "failed" in out.splitlines()[1]
+    assert "above the optimum" in " ".join(out.split())

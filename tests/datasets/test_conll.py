@@ -43,6 +43,8 @@ def test_universal_dependencies_have_tabs_and_comments(tmp_path: Path) -> None:
 
 
 BAD: list[tuple[str | bytes, dict[str, Any], str]] = [
+    ("", {}, "holds no token"),
+    (TEXT, {"delimiter": ""}, "delimiter is '', wanted a text of at least one character"),
     (TEXT + "one two\n", {}, "line 9 of"),
     (TEXT, {"columns": ["a", "b"]}, "has 3 columns, wanted 2"),
     (TEXT, {"columns": ["a", "b", "a"]}, "columns names a column twice"),

@@ -257,3 +257,12 @@ def test_the_bracket_of_an_optimum_known_to_be_0_certifies_it_without_a_dual_poi
     assert reference is not None
     best = certify(problem, problem.trivial()[0])
     assert abs(relative_gap(best.primal, reference.lower_bound, best.least)) <= HIGH.gap
+
+
+def test_a_formulation_that_raises_is_followed_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(problem: cp.Problem, solver: str, settings: Mapping[str, Any]) -> None:
+        raise RuntimeError("out of luck")
+
+    monkeypatch.setattr(RUN, broken)
+    reference = compute(named("hmm-ties"))
+    assert "dual by CLARABEL raises RuntimeError: out of luck" in reference.note

@@ -207,3 +207,20 @@ def test_several_families_are_told_apart_and_summed_up() -> None:
     assert any(caption.startswith("other:") for caption in page.figures or {})
     assert len(verification_page(Outcome([row]), pictures=False).tables) == 1
     assert len(verification_page(Outcome([]), pictures=True).tables) == 1
+
+
+def test_without_a_stored_reference_nothing_is_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "stored", lambda case, problem: None)
+    row = cs.verify(lambda problem: problem.uniform(), on="hmm-ties").rows[0]
+    assert row.verdict == "unverified"
+    assert "--refresh" in row.note
+
+
+def test_a_point_that_cannot_be_evaluated_fails_and_the_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: Any) -> None:
+        raise FloatingPointError("overflow")
+
+    monkeypatch.setattr(runner, "judge", broken)
+    row = cs.verify(lambda problem: problem.uniform(), on="hmm-ties").rows[0]
+    assert row.verdict == "failed"
+    assert "cannot be evaluated: FloatingPointError: overflow" in row.note

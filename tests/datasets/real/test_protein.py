@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from convexstruct.datasets import protein
-from convexstruct.datasets.real.protein import parse
+from convexstruct.datasets.real.protein import AMINO_ACIDS, STRUCTURES, parse
 
 TEXT = """# a comment
 # A h
@@ -42,3 +42,9 @@ def test_the_real_chains_have_the_published_counts(present: Callable[[str], None
         assert chains.n_chains == n_chains
         assert np.bincount(np.concatenate(chains.structures)).tolist() == by_structure
         assert [len(r) for r in chains.residues] == [len(s) for s in chains.structures]
+
+
+def test_some_chains_keep_their_structures() -> None:
+    chains = parse("A _\n<>\nC e\nD h\nend").some([1, 0])
+    assert [AMINO_ACIDS[each[0]] for each in chains.residues] == ["C", "A"]
+    assert chains.structures[0].tolist() == [STRUCTURES.index("e"), STRUCTURES.index("h")]

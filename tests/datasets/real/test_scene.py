@@ -34,3 +34,9 @@ def test_the_real_images_have_the_published_counts(present: Callable[[str], None
         assert scenes.features.shape == (n, 294)
         assert scenes.labels.sum(axis=0).tolist() == counts
         assert scenes.labels.sum(axis=1).min() == 1
+
+
+def test_some_images_keep_their_labels() -> None:
+    scenes = from_arrays(tiny(), "test").some([2, 0])
+    np.testing.assert_array_equal(scenes.features, tiny()["X_test"][[2, 0]])
+    assert [SCENES[row.argmax()] for row in scenes.labels] == ["fall foliage", "beach"]

@@ -10,6 +10,7 @@ import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from convexstruct import datasets
@@ -144,3 +145,13 @@ def test_the_published_copy_of_connect4_is_turned_back_into_letters(
     register(monkeypatch, file, name="connect4")
     fetch("connect4", lambda address, known: came)
     assert sources.read("connect4") == text
+
+
+def test_an_archive_that_needs_pickle_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.savez(root / "plain.npz", a=np.arange(3))
+    np.savez(root / "objects.npz", a=np.array([{}, 1], dtype=object))
+    for name in ("plain", "objects"):
+        register(monkeypatch, File(f"{name}.npz", total((root / f"{name}.npz").read_bytes())), name=name)
+    assert sources.read_arrays("plain")["a"].tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match=r"the data set 'objects': holds 'a' with entries of object.*unpickled"):
+        sources.read_arrays("objects")
