@@ -10,7 +10,7 @@ Only pragam-b has a bias, hence another objective, and only its accuracy is comp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -117,7 +117,7 @@ def run(sheet: Sheet) -> None:
         )
         if "liblinear" not in paths:
             missing.append(f"{split.name}: liblinear, because scikit-learn is not installed")
-    sheet.notes += [*findings(shown), *(f"left out: {sentence}" for sentence in missing)]
+    sheet.notes += [f"left out: {sentence}" for sentence in missing]
     sheet.left_out("small sets; a9a, all but one lam of each set and most iterations left out")
     sheet.figures = {
         "Figure 1: objective less its optimum against iterations.": svm_figures.gaps(shown, "iteration"),
@@ -202,20 +202,3 @@ def measured(name: str, path: Path, optimum: float) -> list[Any]:
         cells.append(None if fitted is None else round(fitted[0], 2))
     arrived = next(at for at in range(len(path.accuracy)) if np.ptp([100 * a for a in path.accuracy[at:]]) <= NEAR)
     return [*cells, path.accuracy[-1], path.seconds[arrived]]
-
-
-def findings(shown: Mapping[str, tuple[Mapping[str, Path], float]]) -> Iterator[str]:
-    """Notes that rank the solvers by iterations and by seconds, for each set."""
-
-    def ranked(found: Mapping[str, float], form: str) -> str:
-        return ", ".join(f"{name} {form.format(found[name])}" for name in sorted(found, key=found.__getitem__))
-
-    for name, (paths, optimum) in shown.items():
-        at = {solver: path.reached(optimum, GAPS[0]) for solver, path in paths.items() if solver != "pragam-b"}
-        fewest = {solver: paths[solver].iteration[row] for solver, row in at.items() if row is not None}
-        fastest = {solver: paths[solver].seconds[row] for solver, row in at.items() if row is not None}
-        never = ", ".join(solver for solver, row in at.items() if row is None)
-        yield (
-            f"{name}, to {GAPS[0]:g}: iterations {ranked(fewest, '{:d}')}; seconds {ranked(fastest, '{:.2g}')}"
-            + (f"; not within the limits: {never}" if never else "")
-        )

@@ -1,4 +1,4 @@
-"""The planes that a bundle method has found, and the dual point of each, stored in a byte or a bit an example.
+"""The planes that a bundle method has found, and the dual point of each, stored in a byte an example.
 
 A plane is <a, w> + b with a = A' alpha, b = <c, alpha>, alpha in Q (`RegularizedRisk.subgradient`). The mixture of the
 planes with weights beta belongs to the mixture of their alphas, so that the problem can compute its dual value, a lower
@@ -22,8 +22,8 @@ from convexstruct.families.regularized_risk.problem import Plane, RegularizedRis
 class Corner:
     """alpha of one plane.
 
-    on : for each group 1 + the place of the piece that has the whole share, 0 if none has; packed as bits where groups
-    have one piece. rows, values : the pieces that have a part of their share, and what they have.
+    on : for each group 1 + the place of the piece that has the whole share, 0 if none has. rows, values : the pieces
+    that have a part of their share, and what they have.
     """
 
     on: NDArray[np.unsignedinteger]
@@ -80,8 +80,6 @@ def pack(problem: RegularizedRisk, alpha: Vector) -> Corner:
     """``alpha``, stored as `Corner` says."""
     whole = alpha == problem.shares[problem.group]
     rows = np.flatnonzero((alpha != 0) & ~whole)
-    if problem.is_box:
-        return Corner(np.packbits(whole), rows, alpha[rows])
     chosen = np.flatnonzero(whole)
     group = problem.group[chosen]
     kind = np.min_scalar_type(int(np.diff(problem.loss.start).max()))
@@ -92,11 +90,8 @@ def pack(problem: RegularizedRisk, alpha: Vector) -> Corner:
 
 def unpack(problem: RegularizedRisk, corner: Corner) -> Vector:
     """The alpha that was packed; (m,)."""
-    if problem.is_box:
-        alpha = np.where(np.unpackbits(corner.on, count=problem.n_pieces) > 0, problem.shares, 0.0)
-    else:
-        alpha = np.zeros(problem.n_pieces)
-        on = np.flatnonzero(corner.on)
-        alpha[problem.loss.start[on] + corner.on[on].astype(np.intp) - 1] = problem.shares[on]
+    alpha = np.zeros(problem.n_pieces)
+    on = np.flatnonzero(corner.on)
+    alpha[problem.loss.start[on] + corner.on[on].astype(np.intp) - 1] = problem.shares[on]
     alpha[corner.rows] = corner.values
     return alpha

@@ -25,7 +25,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct import deadline
-from convexstruct.arrays import Index, Tensor, Vector
+from convexstruct.arrays import Index, Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, or_none, read_options, seed
 from convexstruct.core.solution import Solution
@@ -98,70 +98,49 @@ class Pegasos1:
         # w = - u / (lam t), u the sum of the subgradients so far; c the sum of their alphas
         t = 0 if start is None else loss.n_groups
         c = t * starting_alpha(problem, start)
-        u = problem.adjoint(c)
-        draw = _Draw(problem)
+        u, rows = problem.adjoint(c).ravel(), _Rows(problem)
         while True:
-            square = float(np.vdot(u, u))
+            square = float(u @ u)
             for group in np.searchsorted(rank, rng.random(every), side="right"):
                 deadline.check()
                 t += 1
-                piece, change = draw.step(u, -1.0 / (lam * max(t - 1, 1)), int(group), mass)
+                piece = rows.highest(int(group), u, -1.0 / (lam * max(t - 1, 1)))
                 if piece >= 0:
                     c[piece] += mass
-                    square += change
+                    entries, columns = rows.row(piece)
+                    square += 2.0 * mass * float(entries @ u[columns]) + mass**2 * float(entries @ entries)
+                    u[columns] += mass * entries
                 limit = ball * lam * t
                 if square > limit * limit:
                     shrink = limit / math.sqrt(square)
                     u *= shrink
                     c *= shrink
                     square = limit * limit
-            w = -u / (lam * t)
+            w = (-u / (lam * t)).reshape(problem.shape)
             alpha = problem.feasible(c / t)
             yield Iterate({"w": w}, {"alpha": alpha}, problem.value(w), problem.dual_value(alpha), t)
 
 
-class _Draw:
-    """The step for one group: finds its highest piece, and adds that piece's row to u in place."""
+class _Rows:
+    """The rows of A, by their entries and the columns of these, and the pieces of a group."""
 
     def __init__(self, problem: RegularizedRisk) -> None:
-        self.loss = problem.loss
-        self.X, self.outputs = problem.X, problem.loss.n_outputs
-        self.sparse = sp.issparse(problem.X)
+        self.loss, self.matrix = problem.loss, problem.matrix()
+        self.sparse = sp.issparse(self.matrix)
 
-    def step(self, u: Tensor, scale: float, group: int, mass: float) -> tuple[int, float]:
-        """(piece, change of |u|^2) where w = ``scale`` u; piece -1 if the loss of the group is 0 around w."""
-        loss = self.loss
-        first, last = int(loss.start[group]), int(loss.start[group + 1])
-        best, chosen = (0.0, -1) if loss.floor else (-np.inf, first)
-        combine = loss.combine
-        for piece in range(first, last):
-            value = loss.offset[piece]
-            for at in range(int(combine.indptr[piece]), int(combine.indptr[piece + 1])):
-                value += scale * combine.data[at] * self.score(u, int(combine.indices[at]))
-            if value > best:
-                best, chosen = float(value), piece
-        if chosen < 0:
-            return -1, 0.0
-        change = 0.0
-        for at in range(int(combine.indptr[chosen]), int(combine.indptr[chosen + 1])):
-            change += self.add(u, int(combine.indices[at]), mass * float(combine.data[at]))
-        return chosen, change
-
-    def row(self, score: int) -> tuple[Vector, Index | slice, int]:
-        """(entries, columns, output) of the score at this place."""
-        example, output = divmod(score, self.outputs)
+    def row(self, piece: int) -> tuple[Vector, Index | slice]:
         if not self.sparse:
-            return self.X[example], slice(None), output
-        begin, end = self.X.indptr[example], self.X.indptr[example + 1]
-        return self.X.data[begin:end], self.X.indices[begin:end], output
+            return self.matrix[piece], slice(None)
+        begin, end = self.matrix.indptr[piece], self.matrix.indptr[piece + 1]
+        return self.matrix.data[begin:end], self.matrix.indices[begin:end]
 
-    def score(self, u: Tensor, at: int) -> float:
-        entries, columns, output = self.row(at)
-        return float(entries @ (u if u.ndim == 1 else u[output])[columns])
-
-    def add(self, u: Tensor, at: int, weight: float) -> float:
-        entries, columns, output = self.row(at)
-        part = u if u.ndim == 1 else u[output]
-        change = 2.0 * weight * float(entries @ part[columns]) + weight**2 * float(entries @ entries)
-        part[columns] += weight * entries
-        return change
+    def highest(self, group: int, w: Vector, scale: float) -> int:
+        """The highest piece of the group at ``scale`` w; -1 if the loss of the group is 0 around it."""
+        first, last = int(self.loss.start[group]), int(self.loss.start[group + 1])
+        best, chosen = (0.0, -1) if self.loss.floor else (-np.inf, first)
+        for piece in range(first, last):
+            entries, columns = self.row(piece)
+            value = self.loss.offset[piece] + scale * float(entries @ w[columns])
+            if value > best:
+                best, chosen = value, piece
+        return chosen

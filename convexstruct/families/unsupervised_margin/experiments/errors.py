@@ -56,19 +56,6 @@ class Measured:
     facts: Mapping[str, float]
 
 
-def of_draw(
-    draw: Draw,
-    problem: UnsupervisedMargin,
-    seed: int,
-    methods: Sequence[str],
-    max_rounds: int = 100,
-    gap: float = LOW.gap,
-) -> Measured:
-    """The errors of the methods in ``methods`` on one draw; the rest as `labels_of` has it."""
-    found, of_runs, facts = labels_of(draw, problem, seed, methods, max_rounds, gap)
-    return Measured(errors_of(found, of_runs, methods, lambda labels: best_names(labels, draw.truth).error), facts)
-
-
 def errors_of(
     found: Mapping[str, Labels], of_runs: Sequence[Labels], methods: Sequence[str], error: Callable[[Labels], float]
 ) -> dict[str, float]:
