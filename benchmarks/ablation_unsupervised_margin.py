@@ -109,7 +109,7 @@ OF_FACTORS = (
 OF_ADMM = (
     *BOUNDS,
     *options(memory=(0,), relaxation=(1.0,), changes=(0,), every=(1,)),
-    *numbers(reduced_admm, BOUND_RATIO=(1.0, math.inf)),
+    *numbers(reduced_admm, BOUND_RATIO=(1.0, math.inf), CHANGE=(1.2, 4.0)),
 )
 OF_PATH = numbers(central_path, SHORT_OF_BORDER=(0.7, 0.999), LEAST_FALL=(0.0, 0.05, 0.5))
 OF_INTERIOR = (*options(barrier=(1e-3, 10.0)), *OF_PATH, *numbers(central_path, BLOCK=(8, 10**6)))

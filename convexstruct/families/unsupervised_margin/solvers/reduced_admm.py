@@ -23,7 +23,7 @@ from convexstruct.arrays import Point, Vector
 from convexstruct.core.certificates import least_unit
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, positive, read_options
-from convexstruct.core.rounds import Patience
+from convexstruct.core.rounds import PATIENCE, Patience
 from convexstruct.core.solution import Solution
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.solvers.splitting import BOUND_RATIO, Splitting
@@ -31,6 +31,8 @@ from convexstruct.families.unsupervised_margin.solvers.splitting import BOUND_RA
 #: Regularisation of the combination of steps, relative to their squared lengths: steps that nearly depend on each other
 #: would get huge weights.
 REGULARISATION = 1e-8
+#: Factor of the penalty where one bound is much farther off than the other: small, for the state is kept.
+CHANGE = 1.5
 
 
 @dataclass(frozen=True)
@@ -39,9 +41,8 @@ class ReducedADMM:
 
     penalty : weight of the distance between copies and consensus at first, in units of the largest cost.
     relaxation : alpha, from 1 to below 2. memory : steps that are combined; 0 is plain ADMM. every : steps between two
-    combinations. steps : steps of a round, after which the bounds are computed. change, changes : the factor, above 1,
-    by which the penalty is changed after a round, and how often at most. patience : rounds without progress after which
-    the gap that is left is attributed to rounding.
+    combinations. steps : steps of a round, after which the bounds are computed. changes : of the penalty, each by
+    `CHANGE` after a round, at most.
     """
 
     penalty: float = 3.0
@@ -49,9 +50,7 @@ class ReducedADMM:
     memory: int = 10
     every: int = 5
     steps: int = 50
-    change: float = 1.5
     changes: int = 20
-    patience: int = 40
 
     def __post_init__(self) -> None:
         read_options(
@@ -61,14 +60,10 @@ class ReducedADMM:
             memory=at_least(0),
             every=at_least(1),
             steps=at_least(1),
-            change=positive,
             changes=at_least(0),
-            patience=at_least(1),
         )
         if not 1.0 <= self.relaxation < 2.0:
             raise ValueError(f"relaxation is {self.relaxation:g}, wanted a number from 1 to below 2")
-        if not self.change > 1.0:
-            raise ValueError(f"change is {self.change:g}, wanted a number above 1")
 
     def iterate(self, problem: UnsupervisedMargin, start: Solution | None = None) -> Iterator[Iterate]:
         begin = problem.trivial()[0] if start is None or start.point is None else start.point
@@ -82,7 +77,7 @@ class ReducedADMM:
         if witness is not None:
             state += splitting.multipliers(witness, penalty)
         combination = _Combination(self.memory, len(state))
-        waiting = Patience(self.patience, least_unit(problem))
+        waiting = Patience(PATIENCE, least_unit(problem))
         while True:
             for _ in range(self.steps):
                 deadline.check()
@@ -117,8 +112,8 @@ class ReducedADMM:
         dual point does."""
         repaired, left = primal - close, abs(close - lower)
         if repaired > BOUND_RATIO * left:
-            return self.change
-        return 1.0 / self.change if left > BOUND_RATIO * repaired else 1.0
+            return CHANGE
+        return 1.0 / CHANGE if left > BOUND_RATIO * repaired else 1.0
 
 
 class _Combination:
