@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from convexstruct.verification.lines import Lines
     from convexstruct.verification.outcome import Outcome, Row
 
+#: Processes that share a verification at most: each takes a second to start, and up to 400 MiB.
+VERIFYING = 4
 #: Width of tables where standard output is no terminal.
 WIDTH = 170
 #: Colours of the verdicts: of a cell in a table, and of a whole line, in which "verified" is not coloured.
@@ -187,7 +189,7 @@ def _joined(value: Any) -> str:
 
 def verify(given: argparse.Namespace) -> Result:
     """Each row is printed as it is decided; an interrupted run reports those it has, with exit status 128 + signal."""
-    with Ending() as ending, Steps(given.command) as steps:
+    with Ending() as ending, Steps(given.command) as steps, one_a_core(most=VERIFYING) as executor:
         from convexstruct.verification.answers import is_command
         from convexstruct.verification.isolation import split
         from convexstruct.verification.runner import verify as run
@@ -206,6 +208,7 @@ def verify(given: argparse.Namespace) -> Result:
             refresh_references=given.refresh,
             progress=steps,
             decided=rows,
+            executor=executor,
         )
     if outcome.interrupted and not outcome.rows:
         raise KeyboardInterrupt(ending.code)

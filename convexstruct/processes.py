@@ -48,11 +48,12 @@ class Ending:
 
 
 @contextmanager
-def one_a_core(quick: bool) -> Iterator[Executor | None]:
-    """An executor with a process for each core that this process may use. None where there is one core, and for a quick
-    run, in which starting the processes takes longer than they save. The processes start with the first call, use one
-    thread each for linear algebra, and are ended where the work is interrupted."""
+def one_a_core(quick: bool = False, most: int | None = None) -> Iterator[Executor | None]:
+    """An executor with a process for each core that this process may use, at most ``most``. None where there is one
+    core, and for a quick run, in which starting the processes takes longer than they save. The processes start with the
+    first call, use one thread each for linear algebra, and are ended where the work is interrupted."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = cores if most is None else min(cores, most)
     if quick or cores == 1:
         yield None
         return
@@ -62,11 +63,16 @@ def one_a_core(quick: bool) -> Iterator[Executor | None]:
     try:
         yield executor
     except BaseException:
-        executor.shutdown(wait=False, cancel_futures=True)
-        for child in multiprocessing.active_children():
-            child.terminate()
+        end(executor)
         raise
     executor.shutdown()
+
+
+def end(executor: Executor) -> None:
+    """Wait for nothing that the processes of `one_a_core` still do."""
+    executor.shutdown(wait=False, cancel_futures=True)
+    for child in multiprocessing.active_children():
+        child.terminate()
 
 
 def _leave_interrupts() -> None:

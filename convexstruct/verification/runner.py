@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -17,6 +18,7 @@ from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Steps
 from convexstruct.core.registry import systems
 from convexstruct.core.solution import Solution, Status
+from convexstruct.processes import end
 from convexstruct.tolerances import MID, Profile, met, profile
 from convexstruct.validation.arguments import flag, function, number, refuse
 from convexstruct.validation.arguments import seed as read_seed
@@ -32,6 +34,8 @@ from convexstruct.verification.references import compute, refresh, stored, untou
 TIME_LIMIT = 60.0
 #: and at most: 116 days. Clocks of the system overflow at large numbers.
 LONGEST_LIMIT = 1e7
+#: Processes take longer to start than they save where there are no more cases.
+FEW_CASES = 25
 #: What a user's solver may be.
 WANTED = 'a function of one problem, FILE.py:NAME, or "COMMAND {case} {answer}"'
 #: What gives answers that are not ours.
@@ -50,6 +54,7 @@ def verify(
     refresh_references: bool = False,
     progress: Steps | None = None,
     decided: Callable[[Row], None] | None = None,
+    executor: Executor | None = None,
 ) -> Outcome:
     """Check the built-in fast paths against their references or, if ``solver`` is given, that solver, or ``answers``.
 
@@ -66,7 +71,9 @@ def verify(
         case; answers that stand in a folder take none.
     refresh_references : recompute and store the references first.
     progress : called with (cases done, cases in all, name of the next).
-    decided : called with each row as soon as its verdict is known.
+    decided : called with each row as soon as its verdict is known, in the order of the cases.
+    executor : of processes that share the built-in fast paths' cases; one that is interrupted is ended. None: this
+        process does all. Other solvers run one after the other.
 
     Returns
     -------
@@ -96,7 +103,14 @@ def verify(
     left_out = [f"{case.name}: left out by --quick ({case.purpose})" for case in skipped]
     if foreign is None:
         left_out += _real_data(on)
-        return _run(cases, lambda case: built_in(case, wanted, seed=seed, limit=limit), tell, decided, left_out)
+        one = partial(built_in, wanted=wanted, seed=seed, limit=limit)
+        if executor is not None and len(cases) > FEW_CASES:
+            names = [executor.submit(by_name, case.name, wanted, seed, limit) for case in cases]
+            one = partial(_awaited, dict(zip((case.name for case in cases), names)), one)
+        outcome = _run(cases, one, tell, decided, left_out)
+        if outcome.interrupted and executor is not None:
+            end(executor)
+        return outcome
     large = [case.name for case in select(on) if not case.open]
     if large:
         left_out.append(f"too large for a solver check: {', '.join(large)}")
@@ -140,6 +154,20 @@ def _run(
         return Outcome(rows, left_out, title, interrupted=True)
     tell(len(cases), len(cases), "")
     return Outcome(rows, left_out, title)
+
+
+def by_name(name: str, wanted: Profile, seed: int, limit: float) -> Row:
+    """`built_in` of the case of this name, in another process: a case holds functions, which are not sent."""
+    (case,) = select(name)
+    return built_in(case, wanted, seed=seed, limit=limit)
+
+
+def _awaited(futures: Mapping[str, Future[Row]], one: Callable[[Case], Row], case: Case) -> Row:
+    """What a process found for the case; where the process died, what ``one`` finds here."""
+    try:
+        return futures[case.name].result()
+    except BrokenExecutor:
+        return one(case)
 
 
 def built_in(case: Case, wanted: Profile, *, seed: int = 0, limit: float = TIME_LIMIT) -> Row:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,26 @@ def test_cases_serve_as_parametrised_tests() -> None:
 
 def decide(case: Case, *arguments: Any, **options: Any) -> Row:
     return Row("f", "s", case.name, "p", "e", reference(), Fast("x"), "verified", "")
+
+
+def test_an_executor_shares_the_cases_and_what_it_loses_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Losing(ThreadPoolExecutor):
+        def submit(self, function: Any, name: str, *arguments: Any) -> Future[Any]:  # type: ignore[override]
+            asked.append(name)
+            if len(asked) != 3:
+                return super().submit(function, name, *arguments)
+            lost: Future[Any] = Future()
+            lost.set_exception(BrokenExecutor())
+            return lost
+
+    asked: list[str] = []
+    monkeypatch.setattr(runner, "built_in", lambda case, *arguments, **options: decide(case))
+    names = [case.name for case in cases_for("generative_margin")]
+    with Losing(2) as executor:
+        assert [row.case for row in cs.verify(on="generative_margin", executor=executor)] == names
+        assert asked == names
+        assert len(cs.verify(on="hmm-ties", executor=executor)) == 1
+    assert asked == names
 
 
 def test_an_interrupted_run_keeps_the_rows_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
