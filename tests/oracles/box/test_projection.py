@@ -232,6 +232,8 @@ def test_at_the_end_of_the_reach_the_multiplier_is_no_larger_than_it_must_be() -
     rho = box.newton(z, -1e162, a := np.empty(3))[0]
     assert rho == -1e162
     assert box.begin(z, rho, -1e16, a) == pytest.approx(-1e17, rel=1.0)
+    for start in (-1e16, 1.0):  # no roots: the search meets the level stretch far away
+        assert box.newton(z, start, a)[0] == pytest.approx(-1e17, rel=1.0)
     assert abs(s @ a - z) <= 1e-15
 
 
