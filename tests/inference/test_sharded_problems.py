@@ -9,6 +9,7 @@ from dataclasses import astuple, fields, replace
 from functools import partial
 from typing import Any, get_args, get_type_hints
 
+import networkx as nx
 import numpy as np
 import pytest
 
@@ -18,11 +19,13 @@ from convexstruct.families.log_linear import (
     ConditionalRandomField,
     HiddenField,
     HiddenMarkov,
+    PseudoLikelihood,
 )
 from convexstruct.families.regularized_risk import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.semismooth_newton.smoothed_risk import SmoothedRisk
 from convexstruct.families.structured_svm import StructuredSVM
 from convexstruct.families.structured_svm.oracle_problem import OracleSVM
+from convexstruct.features.graphs.factors import tabular_factors
 from convexstruct.inference.hidden_markov import random_models
 from convexstruct.inference.shards import sharded
 from tests.core.problems import KINDS, one_of_each, small_problems
@@ -82,10 +85,16 @@ def partly_known(forbidden: Any = None) -> HiddenField:
     return HiddenField.conditional(x, known, 3, weights=np.linspace(0.5, 2, 7), forbidden=forbidden, lam=0.1)
 
 
+def conditionals() -> PseudoLikelihood:
+    rng = np.random.default_rng(12)
+    factors = tabular_factors(nx.convert_node_labels_to_integers(nx.grid_2d_graph(3, 3)), 2)
+    return PseudoLikelihood.read(factors, rng.integers(0, 2, size=(40, 9)), weights=rng.uniform(0.5, 2, 40), C=1.0)
+
+
 #: Besides the cases: examples of one node, so that shards without an edge have fewer weights; an oracle that pickles.
 MORE: tuple[Callable[[], Any], ...] = (
     svm, partial(svm, loss="zero_one"), field, partial(field, l1=0.1), partly_known,
-    partial(partly_known, np.eye(3, dtype=bool)), own_oracle,
+    partial(partly_known, np.eye(3, dtype=bool)), own_oracle, conditionals,
 )  # fmt: skip
 #: The classes of problems whose examples can lie in shards.
 CUT = tuple(kind for kind in KINDS if any(each.name == "workers" for each in fields(kind)))
