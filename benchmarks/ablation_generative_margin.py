@@ -27,6 +27,7 @@ from convexstruct.families.generative_margin.solvers.entropic_proximal import (
     descent,
     diagonal,
     method,
+    mixture,
     newton,
     stage,
 )
@@ -92,7 +93,6 @@ METRIC = (
     *numbers(diagonal, METRIC_STEPS=(1,), VARIANCE_SHARE=(1.0,), LEAST_COUNT=(1e-9,)),
     *numbers(descent, LONGEST_MOVE=(NEVER,)),
     *numbers(method, ROUGH_COST=(NEVER,), ROUGH_DECREASE=(1.0,)),
-    Mechanism("late rough stages", patches={f"{method.__name__}:Run._rough": property(_rough_by_cost)}),
 )
 MECHANISMS = (
     *METRIC,
@@ -103,6 +103,13 @@ MECHANISMS = (
     *numbers(log_sums, SMALLEST=(0.0,)),
     *numbers(method, WAITED_SHARE=(0.0,)),
     *numbers(newton, RIDGE=(1e-3,)),
+)
+#: Of use only where there are thousands of parameters.
+LARGE = (
+    Mechanism("mixtures as dual points", patches={f"{method.__name__}:Run._mixes": property(lambda self: False)}),
+    Mechanism("late rough stages", patches={f"{method.__name__}:Run._rough": property(_rough_by_cost)}),
+    *numbers(method, MIXED=(20,), MIX_EVERY=(20,)),
+    *numbers(mixture, ROWS=(5,), ROUNDS=(2,), VIOLATED=(1e-3,)),
 )
 #: Of use only where there are many examples.
 PILOT = (*options(pilot=(0,)), *numbers(method, MANY=(4,)))
@@ -130,6 +137,8 @@ STUDIES = [
     Study("ring-30-states-easy", seeds(_ring, 100, 50, EASY, n=1, states=30), EntropicProximal(), 1e-4, MECHANISMS),
     Study("ring-30-states-hard", seeds(_ring, 100, 50, HARD, n=1, states=30), EntropicProximal(), 1e-4, MECHANISMS),
     Study("ring-50-states", seeds(_ring, 100, 50, EASY, n=1, states=50), EntropicProximal(), 1e-3, METRIC),
+    Study("ring-50-states-large", seeds(_ring, 100, 50, EASY, n=1, states=50), EntropicProximal(), 1e-3, LARGE),
+    Study("ring-50-states-hard", seeds(_ring, 100, 50, HARD, n=2, states=50), EntropicProximal(), 1e-3, LARGE),
     Study("large eta, zeros in c", EDGES, EntropicProximal(), 1e-6, METRIC),
     Study("counts", COUNTS, EntropicProximal(), 1e-6, METRIC),
     Study("decomposition, easy", seeds(_ring, 20, 10, EASY, n=2, states=5), ProximalRSD(), 1e-5, MASTERS),

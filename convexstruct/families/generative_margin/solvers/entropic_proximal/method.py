@@ -22,7 +22,8 @@ Three ideas make it fast, and let it reach gaps of 1e-6 and far below:
 
 While smoothing still costs much, stages are rough: they end early, since tau is far from its last value and neither a
 covariance nor v >= 0 is worth the steps there. Without a covariance v >= 0 takes hundreds of steps, P a few: later
-stages of large problems are rough too where smoothing is most of the certified gap, and then lower P alone.
+stages of large problems are rough too where smoothing is most of the certified gap, and then lower P alone. Where they
+are not, the best mixture of their last iterates has v >= 0 long before any of these (`mixture`), and is the dual point.
 
 With many examples a pilot run on the first few of them, re-weighted, takes these stages, accurately, since its steps
 are cheap: none of (Theta, B, tau, theta) has a part for each example, so the full problem starts from them, and uses
@@ -31,13 +32,14 @@ the covariance of the few, re-weighted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from convexstruct import deadline
-from convexstruct.arrays import Point, Vector
+from convexstruct.arrays import Matrix, Point, Vector
 from convexstruct.core.certificates import magnitude
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, flag, positive, read_options, share
@@ -47,6 +49,7 @@ from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.solvers.entropic_proximal.covariance import CountCovariance, Matrices
 from convexstruct.families.generative_margin.solvers.entropic_proximal.descent import Descent, Metric
 from convexstruct.families.generative_margin.solvers.entropic_proximal.diagonal import DiagonalMetric
+from convexstruct.families.generative_margin.solvers.entropic_proximal.mixture import mixed
 from convexstruct.families.generative_margin.solvers.entropic_proximal.newton import NewtonMetric
 from convexstruct.families.generative_margin.solvers.entropic_proximal.stage import (
     Measure,
@@ -70,6 +73,9 @@ ROUGH_DECREASE = 100.0
 MANY = 20
 #: Steps that a stage takes before it forms the covariance (anew), as a share of the evaluations that this costs.
 WAITED_SHARE = 0.75
+#: In large problems the dual point may be a mixture of so many of the last iterates of a stage (`mixture`), which is
+#: looked for every `MIX_EVERY` steps.
+MIXED, MIX_EVERY = 60, 5
 #: The method ends if the certified gap falls by less than a twentieth over so many stages.
 PATIENCE = 12
 #: A parameter that no labelling may use gets a score below 0 by so many times a bound on the scores of labellings: its
@@ -178,15 +184,14 @@ class Run:
         unit = max(float(examples.max_loss.sum()) / max(int(examples.free.sum()), 1), 1.0)
         self.tau, natural, loss = options.temperature * unit, np.zeros(problem.dimension), 0.0
         atoms = (start.dual_point if start is not None else None) or {}
-        if len(atoms.get("gibbs", ())) and float(np.max(atoms["gibbs_shares"][-1])) > 0.5:
+        if len(atoms.get("gibbs", ())) and float(np.sum(atoms["gibbs_shares"], axis=0).max()) > 0.5:
             natural, loss = np.array(atoms["gibbs"][-1]), float(atoms["gibbs_loss"][-1])
             self.tau = min(self.tau, options.shrink / (1.0 - options.shrink) / loss) if loss > 0 else self.tau
         self.x = np.concatenate((theta, np.maximum(-problem.layout.block_logsumexp(theta), FIRST_DELTA)))
         kap = np.full(len(self.space.limits[1]), FIRST_KAP * (problem.c.sum() + problem.eta) / problem.dimension)
         cap = np.full(problem.n_examples, FIRST_KAP)
         self.measure = Measure(natural, loss, problem.oracle.expected(natural, loss).log_partition, kap, cap)
-        # (Theta, B, its share in every example, and of general objectives b and kap)
-        self._witness: tuple[Vector, float, float, Vector, Vector] | None = None
+        self._witness: Point | None = None
         self._history: list[tuple[float, float]] = []
         self._gap = self.smoothing = np.inf  # what smoothing cost at the end of the last stage; relative
         self._covariance: CountCovariance | None = None
@@ -206,7 +211,7 @@ class Run:
         return np.asarray(self.x[:d] - (layout.block_logsumexp(self.x[:d]) + self.x[d:])[layout.block_of])
 
     def shown(self, theta: Vector) -> Iterate:
-        return Iterate({"theta": theta}, self.witness(), self.upper, self.bound, round(self.calls), done=self.finished)
+        return Iterate({"theta": theta}, self._witness, self.upper, self.bound, round(self.calls), done=self.finished)
 
     def adopt(self, few: Run) -> None:
         """Start where the run on the first examples ended, and evaluate both bounds there."""
@@ -246,7 +251,8 @@ class Run:
             value = min(value, stage.at(np.concatenate((inside, delta))), key=lambda each: each.merit)
         descent = Descent(stage, value, self._metric(stage, value), self._pairs)
         rough = self._rough
-        waited = 0
+        waited, recent = 0, deque[Value](maxlen=MIXED)
+        mixes = self._mixes and not rough
         for _ in range(options.max_steps):
             deadline.check()
             descent.step()
@@ -254,7 +260,11 @@ class Run:
             wanted = options.inner * min(self._gap, 0.02 * abs(value.f))
             if problem.capped:  # a slack that is many tau above its cap would make the next stage's e^(excess / tau)
                 wanted = min(wanted, options.inner * self.tau * problem.eta * float(problem.examples.weights @ value.b))
-            if descent.exhausted or stage_gap(problem, value, self.space) <= wanted:
+            recent.append(value)
+            gap = stage_gap(problem, value, self.space)
+            if mixes and gap > wanted and waited % MIX_EVERY == 0:
+                gap = mixed(problem, recent)[0]
+            if descent.exhausted or gap <= wanted:
                 break
             if rough and ROUGH_DECREASE * descent.slope <= wanted:
                 break
@@ -272,6 +282,8 @@ class Run:
         self.stages += 1
         theta = value.theta if problem.general is None else problem.repair({"theta": value.theta})["theta"]
         self._note(stage, value, theta)
+        if mixes:
+            self._improve_by_mixture(stage, recent)
         self.measure, self.x = stage.after(value), value.x
         self.tau *= options.shrink
         self._pairs.scale(1.0 / options.shrink)  # the Hessian goes with 1 / tau
@@ -332,7 +344,8 @@ class Run:
             kap = value.kap[len(value.kap) - len(problem.general.parameters.limits.rows[1]) :]
             share, bound = problem.general.best_share(mu, omega, value.b, kap)
             if bound > self.bound:
-                self._witness, self.bound = (theta, loss, share, value.b, kap), bound
+                found = self._gibbs(theta[None], np.array([loss]), np.ones(1))
+                self._witness, self.bound = {**found, "mass": share * value.b, "rows": share * kap}, bound
             return
         unused = (problem.c == 0) & (problem.truth_counts == 0)
         if unused.any():
@@ -344,7 +357,27 @@ class Run:
             mu, omega = problem.eta * (expected.counts - problem.truth_counts), problem.eta * expected.loss
         share, bound = problem.best_on_segment(mu, omega)
         if bound > self.bound:
-            self._witness, self.bound = (theta, loss, share, np.zeros(0), np.zeros(0)), bound
+            self._witness, self.bound = self._gibbs(theta[None], np.array([loss]), np.array([share])), bound
+
+    @property
+    def _mixes(self) -> bool:
+        """Whether v >= 0 takes so many steps that mixtures pay: in large problems, whose metric is diagonal."""
+        return self.problem.general is None and self.problem.dimension > LARGEST_DENSE and bool(self.problem.c.all())
+
+    def _improve_by_mixture(self, stage: Stage, values: Sequence[Value]) -> None:
+        """Make the best mixture of ``values`` the witness if that raises the bound."""
+        shares = mixed(self.problem, values)[1]
+        mu, omega = shares @ np.stack([each.mu for each in values]), float(shares @ [each.omega for each in values])
+        t, bound = self.problem.best_on_segment(mu, omega)
+        if bound > self.bound:
+            theta, loss = zip(*map(stage.natural, values))
+            used = shares > 0
+            found = self._gibbs(np.stack(theta)[used], np.array(loss)[used], t * shares[used])
+            self._witness, self.bound = found, bound
+
+    def _gibbs(self, theta: Matrix, loss: Vector, shares: Vector) -> Point:
+        """Gibbs measures with parameters theta (m, d) and loss (m,), each with the same share (m,) in every example."""
+        return {"gibbs": theta, "gibbs_loss": loss, "gibbs_shares": np.tile(shares[:, None], self.problem.n_examples)}
 
     def _judge(self) -> None:
         """Set ``finished`` if the gap is closed, it hardly fell for `PATIENCE` stages, or 400 stages passed."""
@@ -356,11 +389,3 @@ class Run:
             best, bound = self._history[-PATIENCE - 1]
             before = best - bound
             self.finished = bool(np.isfinite(before) and before - gap <= 0.05 * before)
-
-    def witness(self) -> Point | None:
-        if self._witness is None:
-            return None
-        theta, loss, share, b, kap = self._witness
-        shares = np.full((1, self.problem.n_examples), share if self.problem.general is None else 1.0)
-        found = {"gibbs": theta[None], "gibbs_loss": np.array([loss]), "gibbs_shares": shares}
-        return found if self.problem.general is None else {**found, "mass": share * b, "rows": share * kap}
