@@ -376,10 +376,8 @@ class GenerativeMargin:
         """(t, D) at the t of the segment that `dual` takes."""
         found = self._member(dual_point)
         if self.general is not None:
-            return self.general.segment(found, self._multipliers(dual_point)[1])
-        return self._segment(found)
-
-    def _segment(self, found: Member) -> tuple[float, Rounded]:
+            with np.errstate(all="ignore"):  # what overflows is no bound
+                return self.general.segment(found, self._multipliers(dual_point)[1])
         return certain_on_segment(self.c, found, self.best_on_segment, self._dual_function)
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:

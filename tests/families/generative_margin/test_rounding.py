@@ -15,6 +15,7 @@ from benchmarks.exact_generative import feasible, listed
 from convexstruct.core.certificates import certify
 from convexstruct.families.generative_margin.member import Member
 from convexstruct.families.generative_margin.problem import GenerativeMargin
+from convexstruct.families.generative_margin.segment import certain_on_segment
 from convexstruct.features.counts import bounds
 from convexstruct.rounding import Rounded, RoundedArray
 from convexstruct.tolerances import ROUNDING
@@ -87,7 +88,8 @@ def test_a_step_towards_a_member_is_short_enough_for_every_mu_within_its_errors(
     for _ in range(100):
         problem = one_variable((share := rng.dirichlet(np.ones(3))).tolist(), 1.0)
         mu, error = 2.0 * rng.normal(size=3), 1e-12 * rng.random(3)
-        t, _ = problem._segment(Member(RoundedArray(mu, error), Rounded(1e6)))
+        given = Member(RoundedArray(mu, error), Rounded(1e6))
+        t, _ = certain_on_segment(problem.c, given, problem.best_on_segment, problem._dual_function)
         assert t > 0
         assert (exactly(problem.c) >= Fraction(t) * (exactly(mu) + exactly(error))).all(), share
 
