@@ -50,7 +50,6 @@ from convexstruct.rounding.functions import (
     square,
     squares,
     summed,
-    times,
     total,
     up,
 )
@@ -105,7 +104,6 @@ __all__ = [
     "square",
     "squares",
     "summed",
-    "times",
     "total",
     "up",
 ]

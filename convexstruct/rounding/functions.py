@@ -395,19 +395,3 @@ def entropy(x: Any) -> Any:
 def _entropy(values: Tensor) -> Tensor:
     used = values > 0
     return np.where(used, -values * np.log(np.where(used, values, 1.0)), 0.0)
-
-
-def times(*factors: float) -> float:
-    """The product of numbers >= 0, with no overflow or underflow on the way; 0 where a factor is 0."""
-    if min(factors) == 0.0:
-        return 0.0
-    if not all(map(math.isfinite, factors)):
-        return math.inf
-    mantissa, exponent = 1.0, 0
-    for factor in factors:
-        part, power = math.frexp(factor)
-        mantissa, exponent = mantissa * part, exponent + power
-    try:
-        return math.ldexp(mantissa, exponent)
-    except OverflowError:
-        return math.inf

@@ -20,7 +20,7 @@ from convexstruct.families.generative_margin.cases import CASES
 from convexstruct.families.generative_margin.slack_penalties import Exponential, Quadratic, SlackPenalty
 from convexstruct.families.generative_margin.solvers.entropic_proximal import EntropicProximal
 from convexstruct.families.generative_margin.solvers.entropic_proximal.covariance import CountCovariance
-from convexstruct.families.generative_margin.solvers.entropic_proximal.descent import Descent
+from convexstruct.families.generative_margin.solvers.entropic_proximal.descent import Descent, Metric
 from convexstruct.families.generative_margin.solvers.entropic_proximal.diagonal import DiagonalMetric
 from convexstruct.families.generative_margin.solvers.entropic_proximal.method import Run
 from convexstruct.families.generative_margin.solvers.entropic_proximal.newton import NewtonMetric
@@ -387,3 +387,24 @@ def test_what_it_claims_is_certified_where_entries_of_c_are_0(tol: float) -> Non
     solution = solve(problem, tol=tol)
     assert solution.status.name == "OPTIMAL"
     assert abs(solution.certificate.gap) <= tol
+
+
+def test_a_covariance_that_is_formed_within_a_stage_changes_nothing_but_the_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    used: list[Metric] = []
+    change = Descent.use
+
+    def use(self: Descent, metric: Metric) -> None:
+        used.append(metric)
+        change(self, metric)
+
+    monkeypatch.setattr(Descent, "use", use)
+    data = ring(30, 20, 10, EASY, seed=1)
+    problem = GenerativeMargin.hmm(data.symbols, data.states, 10, data.n_symbols, eta=0.1, loss="ring")
+    one, other = (solve(problem, EntropicProximal(newton=newton), HIGH) for newton in (True, False))
+    assert [type(metric) for metric in used] == [NewtonMetric]
+    assert one.status.solved
+    assert other.status.solved
+    assert one.lower_bound <= other.primal
+    assert other.lower_bound <= one.primal
