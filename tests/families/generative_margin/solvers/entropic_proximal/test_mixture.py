@@ -12,7 +12,8 @@ from scipy.optimize import linprog
 import convexstruct as cs
 from convexstruct.datasets.generated.ring import HARD
 from convexstruct.families.generative_margin.solvers.entropic_proximal import EntropicProximal, method
-from convexstruct.families.generative_margin.solvers.entropic_proximal.mixture import best_mixture
+from convexstruct.families.generative_margin.solvers.entropic_proximal.mixture import best_mixture, mixed
+from convexstruct.families.generative_margin.solvers.entropic_proximal.stage import Stage, stage_gap
 from convexstruct.tolerances import MID, ROUNDING
 
 
@@ -43,3 +44,16 @@ def test_mixtures_prove_bounds_that_hold_and_are_those_that_the_run_claims(monke
             assert bound.lower <= optimum.primal
             assert bound == pytest.approx(iterate.lower_bound, rel=1e-8)
     assert max(atoms) > 1
+
+
+def test_with_one_iterate_the_gap_is_that_of_the_stage() -> None:
+    data = cs.datasets.ring(4, 6, n_states=4, seed=1)
+    problem = cs.GenerativeMargin.hmm(data.symbols, data.states, 4, data.n_symbols, eta=0.3, loss="ring")
+    run = method.Run(EntropicProximal(), problem, None)
+    for _ in range(3):
+        stage = Stage(problem, run.measure, run.tau, problem.c, 1e-9, run.space)
+        run.stage()
+        value = stage.at(run.x)
+        gap, shares = mixed(problem, [value])
+        assert gap == pytest.approx(stage_gap(problem, value, run.space), rel=1e-6, abs=1e-9)
+        assert 0 < shares[0] <= 1
