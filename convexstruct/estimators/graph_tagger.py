@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -99,6 +99,8 @@ class GraphTagger(Tagger):
 
 def _attributes(name: str, items: list[Any], key: Any) -> list[Any]:
     """The attribute ``key`` of each node or edge."""
+    if not isinstance(key, Hashable):
+        refuse(f"the attribute of {name}", key, "the name of an attribute")
     if any(key not in item for item in items):
         raise sentence(f"{name} has no attribute {described(key)}, wanted one at each")
     return [item[key] for item in items]

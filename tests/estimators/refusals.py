@@ -83,6 +83,7 @@ REFUSALS = (
             ({"X": [nx.MultiGraph()], "y": [[]]}, "X[0] is a MultiGraph"),
             ({"features": "y"}, "X[0], a node has no attribute 'y'"),
             ({"edge_features": "y"}, "X[0], an edge has no attribute 'y'"),
+            ({"features": ["x"]}, "the attribute of X[0], a node is"),
             ({"y": [[0, 1]]}, "y[0] has 2 entries, wanted 3"),
             ({"y": [{"q": 1}]}, "y[0] has a label for 'q', wanted labels of the nodes of X[0]"),
             ({"associative": True}, "associative is not False"),

@@ -70,6 +70,7 @@ REFUSALS = (
             ({"hidden": [[0], [7]]}, "hidden[1] names 7, which is not a node of the graph"),
             ({"hidden": [0, 0]}, "hidden names a node twice"),
             ({"hidden": "class"}, "hidden is 'class', wanted a list of nodes"),
+            ({"hidden": [[0], np.array("class")]}, "hidden[1] is"),
             ({"loss": np.zeros((3, 3))}, "loss has shape (3, 3), wanted (2, 2)"),
             ({"loss": {0: "hamming"}}, "loss has no entry for the hidden node 2"),
             ({"loss": {0: "hamming", 2: "ring", 9: "ring"}}, "loss names 9, which is not a node of the graph"),

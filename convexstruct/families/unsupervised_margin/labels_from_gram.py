@@ -85,5 +85,7 @@ def best_names(predicted: Any, true: Any, shared: bool = False) -> Named:
 
 def _flat(name: str, labels: Any) -> Labels:
     """One array, or a list of arrays one after the other."""
-    nested = isinstance(labels, list) and len(labels) > 0 and np.ndim(labels[0]) > 0
-    return wholes(name, np.concatenate(labels) if nested else labels, ("positions",), least=0)
+    if isinstance(labels, list) and labels and isinstance(labels[0], (list, tuple, np.ndarray)):
+        each = (wholes(f"{name}[{i}]", part, ("positions",), least=0) for i, part in enumerate(labels))
+        return np.concatenate(list(each))
+    return wholes(name, labels, ("positions",), least=0)

@@ -357,16 +357,10 @@ def _read_hidden(
     hidden: Sequence[Any], network: BayesianNetwork, n_examples: int
 ) -> tuple[list[tuple[int, ...]], Index]:
     """(the distinct hidden sets as ascending positions, the set of each example)."""
-    if isinstance(hidden, str) or not isinstance(hidden, (Sequence, set, frozenset, np.ndarray)):
-        refuse("hidden", hidden, "a list of nodes, or one list of nodes for each example")
-    if isinstance(hidden, np.ndarray) and (
-        isinstance(hidden, np.ma.MaskedArray) or hidden.ndim == 0 or hidden.size > MOST_ENTRIES
-    ):
-        refuse("hidden", hidden, "a list of nodes, or one list of nodes for each example")
-    if len(hidden) == 0:
+    items = _listed("hidden", hidden, "a list of nodes, or one list of nodes for each example")
+    if not items:
         raise ValueError("hidden is empty, wanted at least one node to predict")
     position = {node: i for i, node in enumerate(network.nodes)}
-    items = list(hidden)
     if not all(
         isinstance(item, (list, tuple, set, frozenset, np.ndarray)) and not _known(item, position) for item in items
     ):
@@ -376,8 +370,21 @@ def _read_hidden(
     sets: dict[tuple[int, ...], int] = {}
     set_of = np.empty(n_examples, dtype=np.intp)
     for k, item in enumerate(items):
-        set_of[k] = sets.setdefault(_positions(f"hidden[{k}]", list(item), position), len(sets))
+        set_of[k] = sets.setdefault(
+            _positions(f"hidden[{k}]", _listed(f"hidden[{k}]", item, "a list of nodes"), position), len(sets)
+        )
     return list(sets), set_of
+
+
+def _listed(name: str, given: Any, wanted: str) -> list[Any]:
+    """What a list, set or array of some entries holds."""
+    if isinstance(given, str) or not isinstance(given, (Sequence, set, frozenset, np.ndarray)):
+        refuse(name, given, wanted)
+    if isinstance(given, np.ndarray) and (
+        isinstance(given, np.ma.MaskedArray) or given.ndim == 0 or given.size > MOST_ENTRIES
+    ):
+        refuse(name, given, wanted)
+    return list(given)
 
 
 def _known(item: Any, position: Mapping[Hashable, int]) -> bool:

@@ -114,7 +114,11 @@ REFUSALS = (
         ],
     ),
     Door(labels_from_gram, {"M": np.eye(3), "n_labels": 3}, [({"M": np.eye(2)}, "a square of at least 3 rows")]),
-    Door(best_names, {"predicted": [0, 1], "true": [1, 0]}, [({"true": [0, 1, 1]}, "predicted has 2 labels")]),
+    Door(
+        best_names,
+        {"predicted": [0, 1], "true": [1, 0]},
+        [({"true": [0, 1, 1]}, "predicted has 2 labels"), ({"true": [[0], object()]}, "true[1] is")],
+    ),
     Door(ReducedADMM, {}, [({"relaxation": 2.0}, "from 1 to below 2")]),
     Door(cs.solve, FREE, [*NEITHER, (FIXED, "problem has x fixed, wanted x free")], name="solve, of two classes"),
     Door(
