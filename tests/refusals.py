@@ -1,13 +1,15 @@
 """Tables of refusals: what malformed arguments get from a public function, one sentence each.
 
 A room's table is the file ``refusals.py`` beside its tests: a tuple REFUSALS of `Door`. `tests/test_refusals.py` runs
-every row of every table.
+every row of every table, and `benchmarks.malformed` tries each door with arguments at random.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from convexstruct.validation.arguments import SENTENCE_CHARACTERS
@@ -46,6 +48,13 @@ class Door:
             assert each in said, said
         named = {*self.sound, *change, *self.names}
         assert any(name in said for name in named), f"{said}: names no argument"
+
+
+def tables() -> list[Door]:
+    """The doors of all tables."""
+    top = Path(__file__).parent
+    files = (path.relative_to(top).with_suffix("").parts for path in sorted(top.glob("*/**/refusals.py")))
+    return [door for parts in files for door in importlib.import_module(".".join(("tests", *parts))).REFUSALS]
 
 
 def check_sentence(error: BaseException) -> None:

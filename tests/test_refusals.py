@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.refusals import Door, Words
+from tests.refusals import Door, Words, tables
 
-TESTS = Path(__file__).parent
-DOORS: list[Door] = [
-    door
-    for path in sorted(TESTS.glob("*/**/refusals.py"))
-    for door in importlib.import_module(".".join(("tests", *path.relative_to(TESTS).with_suffix("").parts))).REFUSALS
-]
+DOORS = tables()
 
 
 @pytest.mark.parametrize("door", DOORS, ids=str)
