@@ -51,15 +51,14 @@ if TYPE_CHECKING:
     from convexstruct.families.structured_svm import StructuredSVM
 
 FAST, CUTS, FRANK_WOLFE, CLARABEL, DLIB = "fast default", "n-slack", "block Frank-Wolfe", "marginals, Clarabel", "dlib"
-CRFSUITE, CHOICE = "CRFsuite", "choice of C"
-LIMITS = {FAST: 30.0, CUTS: 20.0, FRANK_WOLFE: 20.0, CLARABEL: 300.0, DLIB: 120.0, CRFSUITE: 1200.0, CHOICE: 960.0}
-#: When each stops. C is ours by default, 1 an example, but beside dlib, which has no default: 0.1 there.
+CRFSUITE = "CRFsuite"
+LIMITS = {FAST: 30.0, CUTS: 20.0, FRANK_WOLFE: 20.0, CLARABEL: 300.0, DLIB: 120.0, CRFSUITE: 1200.0}
+#: When each stops. C is 1 an example, but beside dlib, which has no default: 0.1 there.
 RULES = dict.fromkeys((FAST, CUTS, FRANK_WOLFE), CERTIFIED) | {
     CLARABEL: INTERIOR,
     DLIB: "stops when its cutting planes are within epsilon = 1e-3 (its default); ours when its objective is no higher",
     CRFSUITE: "L-BFGS at its default penalty (c2 = 1), by its own rule: |gradient| <= 1e-5 |w|, or ten rounds that "
-    "lower its objective by less than 1e-5, relative; ours has C = 1 an example, and the C that is chosen",
-    CHOICE: "each C has an eighth of the time on four fifths of the sentences; the best by F1 on the others is taken",
+    "lower its objective by less than 1e-5, relative; ours has C = 1 an example, and the default of `ChainTagger`",
 }
 #: Seconds for everything; what is not started by then is reported as left out.
 BUDGET = 3600.0
@@ -76,7 +75,7 @@ class Workload:
     """Chains drawn from planted weights: how many, how long, labels, features; beta/2 |w|^2 + C sum_i H_i.
 
     text : so many sentences of CoNLL-2000 in their place, with windows of words and tags that occur four times, and
-    with ``C`` an example.
+    with ``C`` an example; C = 0 is the default of `ChainTagger`.
     """
 
     chains: int = 200
@@ -91,7 +90,7 @@ class Workload:
     @property
     def name(self) -> str:
         if self.text:
-            return f"conll2000-{self.text}-C-{self.C:g}"
+            return f"conll2000-{self.text}-C-" + (f"{self.C:g}" if self.C else "default")
         return f"chains-{self.chains}x{self.length}-{self.labels}-labels" + (
             "" if self.beta == 1 else f"-{self.beta:g}"
         )
@@ -199,13 +198,9 @@ def _text(workload: Workload, solver: str, limit: float) -> Iterator[dict[str, A
     import numpy as np
 
     from convexstruct.datasets import conll2000
-    from convexstruct.families.log_linear.experiments.chunking import MARGIN_C, Data, f1, f1_at, named, table
+    from convexstruct.estimators.tagger import margin_C
+    from convexstruct.families.log_linear.experiments.chunking import Data, f1, named, table
 
-    if solver == CHOICE:
-        train = conll2000("train").between(0, workload.text)
-        judge = functools.partial(f1_at, train, 4, 0.5 * limit / len(MARGIN_C))
-        yield {"value": max(MARGIN_C, key=judge), "status": "STOPPED"}
-        return
     test = conll2000("test").between(0, workload.text)
     data = Data.of(conll2000("train").between(0, workload.text), test, 4)
     cuts, right = list(pairwise(test.sentence_start)), np.split(test.labels, test.sentence_start[1:-1])
@@ -216,7 +211,7 @@ def _text(workload: Workload, solver: str, limit: float) -> Iterator[dict[str, A
     if solver == CRFSUITE:
         yield from _crfsuite(data, cuts, score)
         return
-    problem = data.margin(workload.C)
+    problem = data.margin(workload.C or margin_C(table(data.rows, data.columns)))
     data.rows.clear()  # names of features, no part of the solve
     yield {"before": memory()}
 
@@ -304,15 +299,11 @@ def run_dlib(session: Session, workload: Workload, console: Console) -> None:
 
 
 def run_text(session: Session, workload: Workload, console: Console) -> None:
-    """Chunking by the fast default, with C = 1 and with the C that is best on held-out sentences, and by CRFsuite, each
-    by its own rule: seconds, memory, F1."""
+    """Chunking by the fast default, with C = 1 and with the default C of `ChainTagger`, and by CRFsuite, each by its
+    own rule: seconds, memory, F1."""
     peer = session("text", workload, CRFSUITE)
     most = max(times for _, times in TEXT_TIMES) * (peer.seconds if math.isfinite(peer.seconds) else peer.limit)
-    chosen = session("text", workload, CHOICE)
-    if chosen.trouble:
-        session.without(f"{workload.name}, C by validation", chosen.trouble)
-    values = [workload.C] if chosen.trouble or chosen.value == workload.C else [workload.C, chosen.value]
-    fast = [session("text", replace(workload, C=c), FAST, max(most, TEXT_LEAST)) for c in values]
+    fast = [session("text", replace(workload, C=c), FAST, max(most, TEXT_LEAST)) for c in (workload.C, 0.0)]
     table = new_table("Chunking", "workload", "solver", "1e-02", "1e-03", "seconds", "F1", "peak MiB", "before")
     for run in (*fast, peer):
         cells = ["", ""] if run is peer else [run.trouble or shown(run, gap) for gap in GAPS[:2]]

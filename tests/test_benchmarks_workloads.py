@@ -39,7 +39,7 @@ SMALL: Mapping[Any, Any] = {
 }  # fmt: skip
 #: Solvers that stop by a peer's own rule, or need another workload.
 ELSEWHERE = {
-    *(unsupervised_margin.SCS, MAXFLOW, structured_svm.DLIB, structured_svm.CRFSUITE, structured_svm.CHOICE),
+    *(unsupervised_margin.SCS, MAXFLOW, structured_svm.DLIB, structured_svm.CRFSUITE),
     *(regularized_risk.OWN, regularized_risk.LIBLINEAR, projection.SOLVE),
     *(projection.BRACKET, projection.MEDIANS, projection.SORTING),
 }
@@ -130,7 +130,7 @@ T, F, N = True, False, None
            {"": {"seconds": seconds, "value": 1.0, "peak": 2.0, "before": 1.0}}, [reached])
           for n, seconds, reached in ((10**6, 9.0, T), (10**6, 11.0, F), (10, 9.0, N))),
         *((structured_svm.run_text, structured_svm.TEXT,
-           {"CRFsuite": {"seconds": 100.0, "value": 0.9394}, "choice of C": {"value": 0.3},
+           {"CRFsuite": {"seconds": 100.0, "value": 0.9394},
             "": {"seconds": seconds, "gap": 1e-7, "peak": peak, "value": score}}, [*reached, *reached])
           for seconds, peak, score, reached in (
               (90.0, 900.0, 0.94, [T, T, T, T]), (501.0, 1600.0, 0.936, [F] * 4),

@@ -28,7 +28,9 @@ class ChainTagger(Tagger):
     Parameters
     ----------
     loss : "margin", "slack" or "likelihood". Text with over 1e5 features is trained fastest by likelihood.
-    C : weight of the losses, above 0; None, with likelihood alone, is no L2 penalty.
+    C : weight of the losses, above 0; None, with likelihood alone, is no L2 penalty. "auto" is 1 with likelihood,
+        and with a margin 2 / mean |x_t|^2 over the positions of training: with alpha = C, spread over many wrong
+        labels, one position can turn a decision from a margin of -1 to one of 1, and more would serve outliers.
     cost : E_i of the margin losses: "hamming" (wrong positions), "zero_one", or a matrix (S, S) cost[true, predicted]
         in the order of ``classes_``.
     class_weight : of the margin losses that are sums over positions: None, a mapping from labels to weights (1 where it
@@ -53,7 +55,8 @@ class ChainTagger(Tagger):
     Attributes
     ----------
     classes_ (S,) : the labels in order. coef_ (S, F), edge_coef_ (1, S, S) : w. vectorizer_ : fitted, None for tables.
-    n_features_in_ : F. solution_, certificate_ : of the problem, the optimum certified; a file does not keep them.
+    n_features_in_ : F. C_ : the C of training. solution_, certificate_ : of the problem, the optimum certified. A file
+    keeps neither these nor C_.
     """
 
     features: Any = field(default=None, kw_only=True)

@@ -52,6 +52,7 @@ REFUSALS = (
         [
             ({"loss": "hinge"}, "loss is 'hinge', wanted one of margin, slack, likelihood"),
             ({"C": None}, "C is None, wanted a positive number"),
+            ({"C": "scale"}, "C is 'scale', wanted auto"),
             ({"l1": 0.1}, "only the likelihood has that penalty"),
             ({"cost": "ring"}, "cost is 'ring', wanted 'hamming'"),
             ({"loss": "likelihood", "cost": "zero_one"}, "cost is not 'hamming', wanted that with loss='likelihood'"),

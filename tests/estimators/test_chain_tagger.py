@@ -41,6 +41,20 @@ def test_a_margin_tagger_has_the_solution_of_the_structural_svm(loss: Any) -> No
         np.testing.assert_array_equal(tags, codes + 5)
 
 
+def test_without_a_C_a_position_can_turn_a_decision() -> None:
+    lone = [np.array([[3.0, 0.0]]), np.array([[0.0, 3.0]])]
+    tagger = ChainTagger().fit(lone, [["A"], ["B"]])
+    np.testing.assert_allclose(tagger.C_, 2 / 9)
+    assert tagger.certificate_.primal == pytest.approx(0.5 * np.sum(weights(tagger) ** 2))  # no slack is left
+    shorter = ChainTagger(C=0.4 / 9).fit(lone, [["A"], ["B"]])
+    assert shorter.certificate_.primal > 0.6 * np.sum(weights(shorter) ** 2)
+    sparse = ChainTagger("slack", tol="LOW").fit([sp.csr_array(table) for table in TABLES], NUMBERS)
+    np.testing.assert_allclose(2 / sparse.C_, np.mean(np.sum(np.concatenate(TABLES) ** 2, axis=1)))
+    assert ChainTagger("likelihood", tol="LOW").fit(TABLES, NUMBERS).C_ == 1.0
+    for empty in (0.0, 1e-300, 1e300):  # no length, or one whose square is 0 or infinite
+        assert ChainTagger(max_iterations=1)._training([np.full((2, 1), empty)], [["A", "B"]], None).C == 1.0
+
+
 def test_a_likelihood_tagger_has_the_solution_of_the_conditional_random_field() -> None:
     tagger = ChainTagger("likelihood", C=2.0, l1=0.1).fit(TABLES, NUMBERS)
     problem = cs.ConditionalRandomField.read(TABLES, CODES, 2, C=2.0, l1=0.1)
