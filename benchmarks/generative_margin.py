@@ -31,8 +31,6 @@ from benchmarks.measure import (
     Session,
     cell,
     child,
-    finite,
-    judged,
     launch,
     memory,
     opened,
@@ -226,8 +224,7 @@ def run_goals(
         words = [first.trouble] if first.trouble else []
         for goal in (goal for goal in goals if goal.workload == workload):
             for said, reached in verdicts(goal, first):
-                words.append(judged(said, reached))
-                session.judge(workload, said, reached, seconds=finite(first.to(goal.gap)), peak=finite(first.peak))
+                words.append(session.judge(workload, said, reached, seconds=first.to(goal.gap), peak=first.peak))
         gap_rows(table, (first, *others), "\n".join(words))
     console.print(table)
 
@@ -239,8 +236,8 @@ def judge_passes(session: Session, console: Console) -> None:
         reached = None if math.isnan(passes) else passes <= PASSES.seconds
         goal = f"{PASSES.gap:.0e} in {PASSES.seconds:g} chain passes"
         unit = f"a pass {cell(1e3 * run.yardstick, '.2f')} ms"
-        console.print(f"{run.workload.name}: {cell(passes, '.0f')} chain passes, {unit}; {judged(goal, reached)}")
-        session.judge(run.workload, goal, reached, passes=finite(passes), yardstick=finite(run.yardstick))
+        words = session.judge(run.workload, goal, reached, passes=passes, yardstick=run.yardstick)
+        console.print(f"{run.workload.name}: {cell(passes, '.0f')} chain passes, {unit}; {words}")
         return
 
 
@@ -259,8 +256,8 @@ def run_ratio(session: Session, console: Console) -> None:
         table.add_row(run.workload.name, run.solver, seconds, str(run.rounds), cell(run.peak, ".0f"))
     console.print(table)
     goal = f"{RATIO.seconds:g} times faster to {RATIO.gap:.0e}"
-    console.print(f"{'' if ended else 'more than '}{cell(ratio, '.3g')} times faster; " + judged(goal, reached))
-    session.judge(RATIO.workload, goal, reached, ratio=finite(ratio))
+    words = session.judge(RATIO.workload, goal, reached, ratio=ratio)
+    console.print(f"{'' if ended else 'more than '}{cell(ratio, '.3g')} times faster; {words}")
 
 
 def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> int:

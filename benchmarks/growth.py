@@ -26,7 +26,7 @@ if not __package__:  # run as a script: the checkout is not on the path, only th
     sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.defaults import Box, Ring, Risk, Symbols, chains, field, kernel, trees
-from benchmarks.measure import CERTIFIED, Launcher, Session, cell, child, finite, judged, launch, opened, options
+from benchmarks.measure import CERTIFIED, Launcher, Session, cell, child, launch, opened, options
 from benchmarks.tables import new_table, slope
 
 DEFAULT, BOXES = "default", "of boxes"
@@ -122,8 +122,7 @@ def growth(session: Session, families: Sequence[str], quick: bool) -> Any:
             if grows.startswith(EXAMPLES):
                 reached = None if quick or not all(map(math.isfinite, seconds)) else power <= LINEAR
                 said = f"power of N at most {LINEAR:g}"
-                session.judge(Workload(family, grows, sizes[-1]), said, reached, power=finite(power))
-                words = judged(said, reached)
+                words = session.judge(Workload(family, grows, sizes[-1]), said, reached, power=power)
             table.add_row(
                 family, grows, ", ".join(f"{run.workload.size:g}" for run in runs),
                 ", ".join(cell(each, ".3g") for each in seconds), ", ".join(str(run.rounds) for run in runs),

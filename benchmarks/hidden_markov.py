@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # run as a script: the checkout is not on the path, only this directory is
     sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.measure import THREADS, Session, judged, opened, options, report
+from benchmarks.measure import THREADS, Session, opened, options, report
 from benchmarks.tables import new_table
 
 # NumPy, hmmlearn and the package are imported in the child: the interpreter's threads are set before.
@@ -181,11 +181,10 @@ def verdicts(session: Session, workload: Workload, line: dict[str, float]) -> st
         wanted += [("`scaling`", scaling, MANY_SCALING), ("`log`", log, MANY_LOG)]
     if workload.section == "few":
         wanted += [("`scaling`", scaling, FEW_SCALING)]
-    session.judge(workload, "equal", line["apart"] <= AGREES, apart=line["apart"])
-    words = [judged("equal", line["apart"] <= AGREES)]
+    words = [session.judge(workload, "equal", line["apart"] <= AGREES, apart=line["apart"])]
     for name, ratio, least in wanted:
-        session.judge(workload, f"{least:g} times as fast as hmmlearn, {name}", ratio >= least, ratio=ratio)
-        words.append(judged(f"{name} {least:g}x", ratio >= least))
+        goal = f"{least:g} times as fast as hmmlearn, {name}"
+        words.append(session.judge(workload, goal, ratio >= least, f"{name} {least:g}x", ratio=ratio))
     return ", ".join(words)
 
 

@@ -35,8 +35,6 @@ from benchmarks.measure import (
     Session,
     cell,
     child,
-    finite,
-    judged,
     launch,
     memory,
     opened,
@@ -199,16 +197,8 @@ def verdict(session: Session, workload: EntropyWorkload, ours: Run, theirs: Run)
     if LEFT_OUT in (ours.trouble, theirs.trouble) or (math.isnan(apart) and not ratio >= RATIO):
         reached = None
     goal = f"{RATIO:g} times faster than Clarabel, one value"
-    session.judge(
-        workload,
-        goal,
-        reached,
-        ratio=finite(ratio),
-        apart=finite(apart),
-        stated=finite(stated),
-        seconds=finite(ours.seconds),
-    )
-    return judged(goal, reached)
+    figures = {"ratio": ratio, "apart": apart, "stated": stated, "seconds": ours.seconds}
+    return session.judge(workload, goal, reached, **figures)
 
 
 def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> int:

@@ -251,16 +251,19 @@ class Session:
         self.save()
         return run
 
-    def judge(self, workload: Named, goal: str, reached: bool | None, **figures: float | None) -> None:
-        """Keep a verdict on the runs since the last one; undecided if one of them had to share its core."""
+    def judge(self, workload: Named, goal: str, reached: bool | None, short: str = "", **figures: float | None) -> str:
+        """Keep a verdict on the runs since the last one, undecided if one of them had to share its core, and say it, of
+        the goal or of ``short``; figures that are not finite are null."""
         if len(self.runs) > self._judged[1]:
             self._judged = [self._judged[1], len(self.runs)]
         share = min((run.share for _, run in self.runs[slice(*self._judged)]), default=1.0)
         plain = reached and figures.keys() <= {"seconds", "peak", "f1", "crfsuite_f1"}  # met on a busy core: idle too
         why = f"a process had {share:.0%} of its core" if self.wall and share < OWN_CORE and not plain else ""
-        told = {"workload": workload.name, "goal": goal, "reached": None if why else reached, **figures}
+        known = {name: None if value is None else finite(value) for name, value in figures.items()}
+        told = {"workload": workload.name, "goal": goal, "reached": None if why else reached, **known}
         self.verdicts.append(told | ({"why": why} if why and reached is not None else {}))
         self.save()
+        return judged(short or goal, reached)
 
     def without(self, what: str, why: str) -> None:
         """Keep, and say, that goals beside ``what`` are undecided for a reason: it is not installed, or not here."""

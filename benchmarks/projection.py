@@ -44,7 +44,6 @@ from benchmarks.measure import (
     by_clarabel,
     cell,
     child,
-    finite,
     judged,
     launch,
     memory,
@@ -228,17 +227,16 @@ def run_boxes(session: Session, workloads: Sequence[Workload], console: Console)
     for workload in workloads:
         for solver in (BRACKET, MEDIANS, SORTING):
             run = session("boxes", workload, solver)
-            words = run.trouble
+            words = ""
             if solver == BRACKET:
                 said = f"{PARTITIONS:g} partitions at {MILLION} entries"
                 too_few = run.trouble == LEFT_OUT or workload.n < MILLION
                 reached = None if too_few else ratio(run) <= PARTITIONS
-                session.judge(workload, said, reached, ratio=finite(ratio(run)), seconds=finite(run.seconds))
-                words = words or judged(said, reached)
+                words = session.judge(workload, said, reached, ratio=ratio(run), seconds=run.seconds)
             table.add_row(
                 workload.name if solver == BRACKET else "", solver, cell(1e3 * run.seconds, ".2f"),
-                cell(ratio(run), ".1f"), cell(run.seconds / run.yardstick, ".1f"), words, cell(run.gap, ".1e"),
-                cell(run.peak - run.before, ".0f"),
+                cell(ratio(run), ".1f"), cell(run.seconds / run.yardstick, ".1f"), run.trouble or words,
+                cell(run.gap, ".1e"), cell(run.peak - run.before, ".0f"),
             )  # fmt: skip
         table.add_section()
     console.print(table)
@@ -257,8 +255,8 @@ def run_solve(session: Session, workloads: Sequence[Workload], console: Console)
         said, spared = f"solved in {TIMES:g} times the projection alone", f"memory of {most:g} numbers an entry"
         too_few = bool(run.trouble) or workload.n < 10 * MILLION
         fast, small = (None, None) if too_few else (ratio(run) <= TIMES, arrays <= most)
-        session.judge(workload, said, fast, ratio=finite(ratio(run)), seconds=finite(run.seconds))
-        session.judge(workload, spared, small, peak=finite(run.peak))
+        session.judge(workload, said, fast, ratio=ratio(run), seconds=run.seconds)
+        session.judge(workload, spared, small, peak=run.peak)
         verdicts = [judged("", reached).removeprefix(": ") for reached in (fast, small)]
         table.add_row(
             workload.name, cell(1e3 * run.seconds, ".1f"), cell(1e3 * run.value, ".1f"), cell(ratio(run), ".2f"),
@@ -279,8 +277,8 @@ def run_box_growth(session: Session, workloads: Sequence[Workload], console: Con
         words = ""
         if solver == BRACKET:
             reached = None if any(run.trouble == LEFT_OUT for run in runs) else power <= LINEAR
-            words = judged(f"power at most {LINEAR:g}", reached)
-            session.judge(workloads[-1], f"power of n at most {LINEAR:g}", reached, power=finite(power))
+            goal, said = f"power of n at most {LINEAR:g}", f"power at most {LINEAR:g}"
+            words = session.judge(workloads[-1], goal, reached, said, power=power)
         cells = [cell(1e3 * run.seconds, ".2f") for run in runs] + [""] * (len(workloads) - len(runs))
         table.add_row(solver, *cells, cell(power, ".2f"), words)
     console.print(table)

@@ -39,9 +39,7 @@ from benchmarks.measure import (
     by_clarabel,
     cell,
     child,
-    finite,
     is_here,
-    judged,
     launch,
     memory,
     opened,
@@ -252,10 +250,8 @@ def run_liblinear(session: Session, workloads: Sequence[Workload], console: Cons
         seconds, ended = time_of(peer, 1e-3)
         best, ratio = seconds / fast.to(1e-6), own.seconds / fast.to(1e-6)
         reached = None if fast.trouble or own.trouble else ratio >= LIBLINEAR_RATIO
-        session.judge(workload, goal, reached, ratio=finite(ratio), best=finite(best), liblinear_never=finite(peer.gap))
-        said = (
-            f"{cell(ratio, '.3g')}x; {judged(goal, reached)}\nat its best {'' if ended else '> '}{cell(best, '.3g')}x"
-        )
+        words = session.judge(workload, goal, reached, ratio=ratio, best=best, liblinear_never=peer.gap)
+        said = f"{cell(ratio, '.3g')}x; {words}\nat its best {'' if ended else '> '}{cell(best, '.3g')}x"
         _rows(table, workload, fast, own, peer, said=said)
     console.print(table)
 
@@ -268,13 +264,11 @@ def run_sparse(session: Session, workloads: Sequence[Workload], console: Console
         seconds, ended = time_of(peer, 1e-3)
         ratio = fast.to(1e-3) / seconds
         known = not (fast.trouble or peer.trouble)
-        near = f"1e-3 within {SPARSE_RATIO:g}x its time"
         first = (ratio <= SPARSE_RATIO or (None if not ended else False)) if known else None
-        session.judge(workload, near, first, ratio=finite(ratio))
-        fine = f"1e-6 in {SPARSE_SECONDS:g} s"
+        near = session.judge(workload, f"1e-3 within {SPARSE_RATIO:g}x its time", first, ratio=ratio)
         second = None if fast.trouble else fast.to(1e-6) <= SPARSE_SECONDS
-        session.judge(workload, fine, second, seconds=finite(fast.to(1e-6)))
-        said = f"{cell(ratio, '.2g')}x; {judged(near, first)}\n{judged(fine, second)}"
+        fine = session.judge(workload, f"1e-6 in {SPARSE_SECONDS:g} s", second, seconds=fast.to(1e-6))
+        said = f"{cell(ratio, '.2g')}x; {near}\n{fine}"
         _rows(table, workload, fast, peer, said=said)
     console.print(table)
 
@@ -288,8 +282,8 @@ def run_sooner(session: Session, section: str, workloads: Sequence[Workload], co
         seconds, ended = time_of(peer, 1e-6)
         sooner = fast.to(1e-6) <= seconds
         reached = None if fast.trouble or peer.trouble or not (sooner or ended) else sooner
-        session.judge(workload, goal, reached, ratio=finite(seconds / fast.to(1e-6)))
-        _rows(table, workload, fast, peer, said=judged(goal, reached))
+        said = session.judge(workload, goal, reached, ratio=seconds / fast.to(1e-6))
+        _rows(table, workload, fast, peer, said=said)
     console.print(table)
 
 
@@ -318,8 +312,8 @@ def run_clarabel(session: Session, workloads: Sequence[Workload], console: Conso
         ended = math.isfinite(peer.seconds)
         ratio = (peer.seconds if ended else peer.limit) / fast.to(1e-6)
         reached = None if LEFT_OUT in (fast.trouble, peer.trouble) else ratio >= CLARABEL_RATIO
-        session.judge(workload, goal, reached, ratio=finite(ratio))
-        lines.append(f"{workload.name}: {cell(ratio, '.3g')} times faster; {judged(goal, reached)}")
+        words = session.judge(workload, goal, reached, ratio=ratio)
+        lines.append(f"{workload.name}: {cell(ratio, '.3g')} times faster; {words}")
     console.print(table)
     for line in lines:
         console.print(line)

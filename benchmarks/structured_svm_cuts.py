@@ -34,8 +34,6 @@ from benchmarks.measure import (
     Session,
     cell,
     child,
-    finite,
-    judged,
     launch,
     memory,
     opened,
@@ -229,8 +227,7 @@ def _verdict(session: Session, workload: CutWorkload, runs: dict[str, Run]) -> s
     if agree and not ratio >= RATIO and unfinished:
         reached = None
     goal = f"{RATIO:g} times faster than HiGHS, one optimum"
-    session.judge(workload, goal, reached, ratio=finite(ratio), seconds=finite(ours.seconds))
-    return judged(goal, reached)
+    return session.judge(workload, goal, reached, ratio=ratio, seconds=ours.seconds)
 
 
 def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> int:

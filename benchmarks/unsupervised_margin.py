@@ -35,8 +35,6 @@ from benchmarks.measure import (
     Session,
     cell,
     child,
-    finite,
-    judged,
     launch,
     memory,
     opened,
@@ -327,15 +325,16 @@ def run_references(session: Session, workload: Workload, console: Console) -> No
     )  # fmt: skip
     fast = session("references", workload, FAST)
     reached = None if fast.trouble == LEFT_OUT else fast.to(workload.tol) < math.inf
-    session.judge(workload, f"certified {workload.tol:.0e}", reached, seconds=finite(fast.to(workload.tol)))
+    goal, short = f"certified {workload.tol:.0e}", f"{workload.tol:.0e}"
+    said = session.judge(workload, goal, reached, short, seconds=fast.to(workload.tol))
     for run in (fast, session("references", workload, ADMM), *(session("references", workload, o) for o in GOALS)):
         ratio, late = times(fast, run)
-        said = judged(f"{workload.tol:.0e}", reached) if run is fast else ""
+        said = said if run is fast else ""
         if run.solver in GOALS and workload == PAPER:  # the goals are those of its size
-            goal = GOALS[run.solver]
-            met = None if math.isnan(ratio) or (late and ratio < goal) else ratio >= goal
-            session.judge(workload, f"{goal:g} times faster than {run.solver}", met, ratio=finite(ratio))
-            said = judged(f"{goal:g}", met)
+            least = GOALS[run.solver]
+            met = None if math.isnan(ratio) or (late and ratio < least) else ratio >= least
+            goal = f"{least:g} times faster than {run.solver}"
+            said = session.judge(workload, goal, met, f"{least:g}", ratio=ratio)
         own = run.solver not in GOALS
         known = "" if own or math.isnan(ratio) else f"{'> ' if late else ''}{ratio:.1f}"
         cells = [shown(run, gap) if own else "" for gap in GAPS[:3]]
@@ -357,19 +356,19 @@ def run_growth(session: Session, workloads: Sequence[Workload], more: Sequence[W
     for _, run in session.runs[-len(workloads) - len(more) :]:
         early = run.trouble == LEFT_OUT or run.status == "TIME_LIMIT"
         met = True if run.to(GAP) < math.inf else None if early else False
-        session.judge(run.workload, f"certified {GAP:.0e}", met, seconds=finite(run.to(GAP)), peak=finite(run.peak))
-        console.print(f"{run.workload.name}: " + judged(f"certified {GAP:.0e}", met))
+        words = session.judge(run.workload, f"certified {GAP:.0e}", met, seconds=run.to(GAP), peak=run.peak)
+        console.print(f"{run.workload.name}: {words}")
 
 
 def run_small(session: Session, draws: Draws, console: Console) -> None:
     """All OPTIMAL within `SMALL_SECONDS` each, in brackets with Clarabel, and not slower on the whole."""
     told = session("small", draws, FAST, SMALL_SECONDS).levels.get("small")
     if told is None:
-        return session.judge(draws, "solved", None)
+        session.judge(draws, "solved", None)
+        return
     session.judge(draws, "all OPTIMAL, in brackets with Clarabel", told[FAST] == told["apart"] == 0)
     session.judge(draws, "no slower than Clarabel", told["seconds"] <= told["Clarabel's seconds"])
     console.print(f"{draws.name}: " + ", ".join(f"{name} {value:.3g}" for name, value in told.items()))
-    return None
 
 
 def run_two_classes(session: Session, workloads: Sequence[Points], console: Console) -> None:
@@ -380,18 +379,18 @@ def run_two_classes(session: Session, workloads: Sequence[Points], console: Cons
     for workload in workloads:
         fast = session("two classes", workload, FAST)
         reached = None if fast.trouble == LEFT_OUT else fast.gap <= workload.tol
-        session.judge(workload, f"certified {workload.tol:.0e}", reached, seconds=finite(fast.seconds))
+        session.judge(workload, f"certified {workload.tol:.0e}", reached, seconds=fast.seconds)
         cells = [str(workload.n), cell(fast.seconds, ".2f"), cell(fast.gap, ".1e")]
         for peer in GOALS:
             other = session("two classes", workload, peer)
             ratio, late = other.seconds / fast.seconds, other.status == "TIME_LIMIT"
             met = None if math.isnan(ratio) or (late and ratio < TWO_CLASS_GOAL) else ratio >= TWO_CLASS_GOAL
             if workload == TWO_CLASSES[-1]:
-                session.judge(workload, f"{TWO_CLASS_GOAL:g} times faster than {peer}", met, ratio=finite(ratio))
+                session.judge(workload, f"{TWO_CLASS_GOAL:g} times faster than {peer}", met, ratio=ratio)
             apart = abs(other.value - fast.value) / max(1.0, abs(fast.value))
             if peer == CLARABEL:
                 one = None if late or math.isnan(apart) else apart <= ONE_VALUE
-                session.judge(workload, f"the value of {peer} to {ONE_VALUE:g}", one, apart=finite(apart))
+                session.judge(workload, f"the value of {peer} to {ONE_VALUE:g}", one, apart=apart)
             cells += [cell(other.seconds, ".2f"), cell(other.gap, ".1e"), cell(apart, ".1e")]
             cells.append(("> " if late else "") + cell(ratio, ".0f"))
         table.add_row(*cells)
