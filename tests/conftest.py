@@ -1,9 +1,11 @@
-"""What hypothesis does on any machine: a loaded one takes its time, and no test fails for that.
+"""What hypothesis does on any machine: a loaded one takes its time, and no test fails for that. A test that wants more
+than thirty examples says so.
 
 And where bytecode goes if the environment lets none into the tree: every worker, and every process that a test starts,
 would compile the whole package again.
 """
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -16,5 +18,10 @@ if sys.dont_write_bytecode:
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("patient", max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+
+def pytest_collection_finish() -> None:
+    """The modules and the thousands of tests live to the end: no collection of garbage has to look at them again."""
+    gc.freeze()
