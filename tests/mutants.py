@@ -104,7 +104,7 @@ def write_to(array: NDArray[np.float64]) -> None:
     array[:] = array * 0.999
 
 
-def judged(solver: Callable[[Any], Any], on: str, quick: bool = False) -> Outcome:
+def judged(solver: Callable[[Any], Any], on: str) -> Outcome:
     """The outcome of verifying a solver, with an empty cache of references.
 
     In this process, as where none can be forked: forks took half of the time, and `tests/verification` has them.
@@ -112,14 +112,7 @@ def judged(solver: Callable[[Any], Any], on: str, quick: bool = False) -> Outcom
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("CONVEXSTRUCT_CACHE", folder)
         patch.setattr("convexstruct.verification.isolation.FORKS", False)
-        return verify(solver, on=on, quick=quick)
-
-
-def assert_passes(solver: Callable[[Any], Any], family: str, least: int) -> None:
-    """The solver passes every quick case of the family, and there are at least so many."""
-    outcome = judged(solver, family, quick=True)
-    assert outcome.ok, told(outcome)
-    assert len(outcome) >= least
+        return verify(solver, on=on)
 
 
 def assert_fails(mutant: Mutant) -> None:

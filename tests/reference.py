@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -11,6 +12,13 @@ from convexstruct.models.constraint_generation import ConstraintGeneration
 from convexstruct.tolerances import HIGH, ROUNDING
 
 SOLVERS = ("CLARABEL", "SCS")
+
+
+def with_solvers(names: Iterable[str]) -> list[tuple[str, str]]:
+    """(instance, solver): Clarabel for every instance, and for the first SCS too, which counts the multipliers of some
+    cones otherwise; how a program is handed over does not depend on the instance."""
+    every = list(names)
+    return [*((name, "CLARABEL") for name in every), (every[0], "SCS")]
 
 
 class Stated(Protocol):

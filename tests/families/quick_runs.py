@@ -91,13 +91,16 @@ def parts(maker: Any, *arguments: Any) -> Any:
 READER = "convexstruct.families.unsupervised_margin.experiments.draws._proteins"
 #: The reader of scenes, which both experiments divide in the same way.
 SCENE = "convexstruct.datasets.real.scene.scene"
+#: Where the run of both tables of errors is.
+TABLE2 = "convexstruct.families.unsupervised_margin.experiments.table2"
 #: What is replaced in an experiment's module, or by its whole name: readers of data, and sizes.
 SMALL: dict[str, dict[str, Any]] = {
     "connect4": {"connect4": lambda: positions(400, 1), "N_TRAIN": 300},
     "protein-hmm": {"protein": parts(proteins, 30, 2)},
+    "collapse-sdp": {"QUICK_ROUNDS": 3},
     "tracking": {"QUICK": (6, 10, 0.5)},
     "general-objectives": {"protein": parts(proteins, 12, 3), "LENGTH": 8},
-    "online-variant": {"N_EXAMPLES": 4, "LENGTH": 4, "N_STATES": 3},
+    "online-variant": {"SUBSETS": (1, 2), "N_EXAMPLES": 4, "LENGTH": 4, "N_STATES": 3},
     # no limit on the M3N: what is tested of its row holds on any machine
     "chunking": {"conll2000": parts(sentences, 15, 6), "QUICK_MARGIN_SECONDS": 1e6},
     "collapse": {"QUICK_SEQUENCES": 6},
@@ -107,12 +110,13 @@ SMALL: dict[str, dict[str, Any]] = {
         "QUICK_SWEEPS": 20,
     },
     "ocr": {"ocr_letters": lambda: words(100, 8, blurred=0.1), "QUICK_WORDS": 30},
-    "online-learners": {"ocr_letters": lambda: words(60, 8, blurred=0.1)},
+    "online-learners": {"ocr_letters": lambda: words(30, 8, blurred=0.1)},
     "cutting-planes": {"QUICK_EXAMPLES": 4, "QUICK_EPS": (1.0, 0.1), "QUICK_SIZES": (2, 4)},
     "scene": {SCENE: parts(scenes, 60, 7), "QUICK_IMAGES": 40},
-    "scene-spen": {SCENE: parts(scenes, 150, 7), "QUICK_ITERATIONS": 10, "TIMED": 1},
+    "scene-spen": {SCENE: parts(scenes, 60, 7), "QUICK_ITERATIONS": 10, "TIMED": 1},
     "snakes": {"snakes": parts(snakes, 10, 9, 2, 4)},
-    "table2": {READER: long_proteins},
+    "table1": {f"{TABLE2}.QUICK_DRAWS": 2, f"{TABLE2}.QUICK_SETS": ("SYNTH1",)},
+    "table2": {READER: long_proteins, "QUICK_DRAWS": 2, "QUICK_SETS": ("SYNTH1",)},
     "table3": {READER: long_proteins},
     "gp-sequence": {"protein": parts(proteins, 12, 3), "QUICK": 8},
 }  # fmt: skip

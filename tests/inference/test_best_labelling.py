@@ -9,7 +9,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import convexstruct as cs
@@ -36,7 +36,6 @@ def models(draw: st.DrawFn) -> tuple[Any, Any]:
 
 
 @given(model=models())
-@settings(max_examples=100, deadline=None)
 def test_every_method_brackets_the_greatest_score(model: tuple[Any, Any]) -> None:
     factors, flat = model
     greatest = brute(factors, flat)

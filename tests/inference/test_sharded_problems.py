@@ -41,7 +41,7 @@ ALLOWANCES = 0.1
 #: The same of the bounds of a whole run, whose later rounds start from such sums.
 RUNS = 1e-9
 #: So many problems of each class are solved by each solver, and cut into one shard and into many.
-TRIED = 2
+TRIED = 1
 
 #: Single nodes stand last, so that the last of many shards has no edge.
 LENGTHS = [6, 5, 4, 3, 2, 1, 1]

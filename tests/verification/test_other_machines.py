@@ -24,7 +24,7 @@ from convexstruct.verification.references import formulate, packaged, stored
 NOISE = 3e-16
 #: The number of machines that are imitated for each case; where a factor is taken, so many with other signs and so many
 #: with a rotated factor.
-MACHINES = 2
+MACHINES = 1
 #: Cases whose stored reference took at most so many seconds are tried here, and all cases of the families in
 #: ALL_CASES, whose formulations factor a matrix; FACTORED has a class for its factor.
 SHORT_SECONDS = 0.04

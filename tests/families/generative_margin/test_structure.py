@@ -75,7 +75,7 @@ def test_the_scores_are_their_formulas(score: str, a: float) -> None:
 @pytest.mark.parametrize(("n", "most"), [(3, 2), (3, 1), (4, 2)])
 def test_it_ends_at_a_local_maximum_among_all_graphs(score: str, n: int, most: int) -> None:
     reached = 0
-    for seed in range(6):
+    for seed in range(3):
         rows = random_network(n, 100, states=(2, 3), max_parents=2, seed=seed).assignments
         states = [int(each) for each in np.maximum(rows.max(axis=0) + 1, 2)]
         graphs = all_graphs(states, most)
@@ -87,7 +87,7 @@ def test_it_ends_at_a_local_maximum_among_all_graphs(score: str, n: int, most: i
         best = max(written_out(each, rows, score, 1.0) for each in graphs)
         assert value <= best + EQUAL * abs(best)
         reached += value >= best - EQUAL * abs(best)
-    assert reached >= 4  # a local maximum need not be the best graph, but of so few graphs it mostly is
+    assert reached >= 2  # a local maximum need not be the best graph, but of so few graphs it mostly is
 
 
 @pytest.mark.parametrize("score", structure.SCORES)

@@ -16,7 +16,7 @@ from convexstruct.features.graphs.factors import tabular_factors
 @pytest.mark.parametrize("tol", ["LOW", "HIGH"])
 def test_where_p_goes_to_0_no_more_is_claimed_than_rounding_lets_a_certificate_prove(tol: str) -> None:
     """Without a penalty: the data are separable, and at P near 0 rounding decides how small the gap is."""
-    for seed in range(6):
+    for seed in range(0, 6, 2):
         rng = np.random.default_rng(seed)
         n = 2 + seed
         inputs = [rng.normal(size=(3, 6)) for _ in range(n)]

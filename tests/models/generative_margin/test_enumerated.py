@@ -18,7 +18,7 @@ from convexstruct.models.generative_margin.compact import compact_dual
 from convexstruct.models.generative_margin.enumerated import MarginRows
 from convexstruct.tolerances import HIGH, LOW
 from tests.models.generative_margin.instances import INSTANCES, hmm
-from tests.reference import SOLVERS, agrees, certified_optimum, close, optimum
+from tests.reference import agrees, certified_optimum, close, optimum, with_solvers
 
 OWN = {name.split(".")[1]: entry for name, entry in FORMULATIONS.items() if name.startswith("generative_margin.")}
 SAME = [name for name, entry in OWN.items() if entry.optimum == "p*"]
@@ -31,9 +31,8 @@ def instance(name: str) -> tuple[GenerativeMargin, float]:
     return problem, certified_optimum(generative_margin.primal(problem))
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("formulation", SAME)
-@pytest.mark.parametrize("name", INSTANCES)
+@pytest.mark.parametrize(("name", "solver"), with_solvers(INSTANCES))
 def test_every_formulation_has_the_same_optimum_and_certifies_itself(name: str, formulation: str, solver: str) -> None:
     problem, expected = instance(name)
     agrees(OWN[formulation].builder(problem), expected, solver)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import cycle, product
 from typing import Any
 
 import pytest
@@ -26,14 +27,13 @@ RESCALED: dict[str, dict[str, Any]] = {
 BUILDERS = ("primal", "entropy_dual", "compact_dual", "n_slack")
 
 
-@pytest.mark.parametrize("name", [*STATED, *RESCALED])
-@pytest.mark.parametrize("make", [small_hmm, small_network])
-def test_every_formulation_has_one_optimum_and_certifies_it(make: Callable[[int], GenerativeMargin], name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "make"), [*zip(STATED, cycle((small_hmm, small_network))), *product(RESCALED, (small_hmm,))]
+)
+def test_every_formulation_has_one_optimum_and_certifies_it(name: str, make: Callable[[int], GenerativeMargin]) -> None:
     plain = make(1)
     problem = replace(plain, **(RESCALED[name] if name in RESCALED else COMBINATIONS[name](plain.layout)))
     builders = [*BUILDERS, *(("dual_beta", "dual", "one_slack") if name == "rescaled" else ())]
-    if problem.rescaled and make is small_network:
-        builders.remove("compact_dual")  # for chains alone
     said = [optimum(FORMULATIONS[f"generative_margin.{build}"].builder(problem)) for build in builders]
     for other in said[1:]:
         assert close(other.value, said[0].value, 3 * HIGH.gap)

@@ -5,29 +5,25 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from convexstruct.core.solution import Status
 from convexstruct.families.generative_margin.objectives import proximal_theta
 from convexstruct.models.generative_margin.enumerated import MarginRows, primal
 from convexstruct.models.generative_margin.proximal_point import ProximalMargin, proximal, proximal_dual
 from convexstruct.tolerances import HIGH, LOW, MID, ROUNDING
 from tests.models.generative_margin.instances import INSTANCES, hmm, random_c
-from tests.reference import SOLVERS, optimum
+from tests.reference import optimum, with_solvers
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("gamma", [0.05, 1.0, 20.0])
-@pytest.mark.parametrize("name", ["ring loss, ragged, weighted", "hidden masks", "network, hidden sets differ"])
+@pytest.mark.parametrize("gamma", [0.05, 20.0])
+@pytest.mark.parametrize(
+    ("name", "solver"), with_solvers(["ring loss, ragged, weighted", "hidden masks", "network, hidden sets differ"])
+)
 def test_the_proximal_primal_and_dual_have_one_optimum_and_certify_it(name: str, gamma: float, solver: str) -> None:
     problem = INSTANCES[name]()
     centre = np.log(random_c(problem, np.random.default_rng(3)))
     pair = proximal(problem, gamma, centre), proximal_dual(problem, gamma, centre)
-    values = [optimum(formulation, solver).value for formulation in pair]
-    assert values[0] == pytest.approx(values[1], rel=HIGH.gap)
-    for formulation, value in zip(pair, values):
-        solution = formulation.solve(solver)
-        assert solution.status is Status.OPTIMAL, solution.message
-        slack = HIGH.gap * abs(value)
-        assert solution.lower_bound - slack <= value <= solution.primal + slack
+    said = [optimum(formulation, solver) for formulation in pair]
+    assert said[0].value == pytest.approx(said[1].value, rel=HIGH.gap)
+    assert all(each.certified for each in said)
 
 
 def test_the_proximal_optimum_is_above_that_of_the_problem_and_reaches_it_at_its_solution() -> None:

@@ -12,7 +12,7 @@ from convexstruct.models.regularized_risk.planes import bmrm, bmrm_dual, combina
 from convexstruct.models.regularized_risk.risk import primal
 from convexstruct.tolerances import HIGH, ROUNDING
 from tests.models.regularized_risk.risks import INSTANCES
-from tests.reference import SOLVERS, optimum
+from tests.reference import optimum, with_solvers
 
 
 @pytest.mark.parametrize("name", ["binary", "multiclass, cost", "pieces", "pieces, floor"])
@@ -43,8 +43,9 @@ def test_the_highest_plane_is_the_risk(name: str) -> None:
         assert (alpha @ problem.values(w, b)).max() == pytest.approx(risk, rel=ROUNDING)
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("name", ["binary", "binary, bias, weighted", "multiclass, cost", "multilabel", "ordinal"])
+@pytest.mark.parametrize(
+    ("name", "solver"), with_solvers(["binary", "binary, bias, weighted", "multiclass, cost", "multilabel", "ordinal"])
+)
 def test_the_subproblem_and_its_dual_meet_below_the_optimum_and_the_bound_is_certified(name: str, solver: str) -> None:
     problem = INSTANCES[name]()
     expected = optimum(primal(problem)).value

@@ -14,7 +14,7 @@ from convexstruct.models.structured_svm.enumerated import n_slack
 from convexstruct.models.structured_svm.max_margin_markov import local_relaxation
 from convexstruct.tolerances import HIGH, LOW, ROUNDING
 from tests.models.structured_svm.instances import LOOPY, ladder, multiway, svm, tree
-from tests.reference import SOLVERS, agrees, close, optimum
+from tests.reference import agrees, close, optimum, with_solvers
 
 EXACT = {
     "two labels, cycles": lambda: svm(
@@ -30,8 +30,7 @@ EXACT = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize(("name", "solver"), with_solvers(EXACT))
 def test_for_two_labels_and_on_forests_it_is_the_structural_svm(name: str, solver: str) -> None:
     problem = EXACT[name]()
     agrees(associative(problem), optimum(n_slack(problem)).value, solver)

@@ -8,11 +8,10 @@ import pytest
 from convexstruct.models.unsupervised_margin import indicators, margin_loss, relaxed_loss
 from convexstruct.tolerances import HIGH, LOW
 from tests.models.unsupervised_margin.instances import INSTANCES, losses, relations
-from tests.reference import SOLVERS, optimum
+from tests.reference import optimum, with_solvers
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("name", INSTANCES)
+@pytest.mark.parametrize(("name", "solver"), with_solvers(INSTANCES))
 def test_theorem_1_is_the_margin_loss_with_every_alternative_written_out(name: str, solver: str) -> None:
     problem = INSTANCES[name]()
     for labels, expected in list(losses(name).items())[:1]:

@@ -37,8 +37,7 @@ def worst_set_optimum(problem: GenerativeMargin, sets: list[tuple[int, int]]) ->
     return optimum(enumerated.minimizing(-problem.c @ theta + problem.eta * worst)).value
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("n_sets", [2, 4, 8])
+@pytest.mark.parametrize(("n_sets", "weighted"), [(2, True), (4, False), (8, True)])
 def test_the_online_variant_stops_at_the_optimum_of_the_worst_working_set_below_that_of_p(
     n_sets: int, weighted: bool
 ) -> None:

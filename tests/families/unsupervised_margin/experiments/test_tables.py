@@ -82,7 +82,7 @@ def test_tables_1_and_2_agree_and_say_what_is_not_here(tmp_path: Path, monkeypat
         assert first.column(method) == second.column(method)
     assert any(note.startswith("PROT1 and PROT2 left out") for note in first.notes)
     assert not any(note.startswith("PROT1 and PROT2 left out") for note in second.notes)
-    for name in table2.QUICK_SETS:
+    for name in dict.fromkeys(second.column("set")):
         row = dict(zip(second.columns, second.rows[second.column("set").index(name)]))
         assert all(0 <= float(row[method] or 0) <= 50 for method in second.columns[2:])
         assert f"{name}, {SDP}" in second.published
@@ -97,7 +97,7 @@ def test_the_sdp_collapses_its_bound_is_below_every_loss_and_c_and_d_go_to_unifo
         assert lower <= value <= of_labels
     assert float(result.rows[0][2] or 0) < -1e4  # while no loss is below 0
     problem = unbalanced_pairs()
-    uniform, random = (collapse_sdp.stepped(problem, first, 0, 12) for first in ("uniform", "random"))
+    uniform, random = (collapse_sdp.stepped(problem, first, 0, 3) for first in ("uniform", "random"))
     for found in (uniform, random):
         assert (found.lower <= found.upper).all()
     assert abs(uniform.c[0] - 0.5).max() < 1e-3

@@ -40,9 +40,9 @@ def test_the_semidefinite_half_brackets_the_optimum_of_its_formulation(seed: int
 @pytest.mark.slow
 def test_both_halves_end_where_rounding_leaves_a_gap() -> None:
     """No gap below 0 is ever reached: after `BRACKETS` and after `ROUNDS`."""
-    problem = points(0)
-    of_matrix = semidefinite_half(problem, np.full(6, 0.3), -1.0, problem.trivial()[0]["M"])
-    of_lambda = quadratic_half(problem, np.eye(6), -1.0, np.full(6, 0.5))
+    problem = points(0, 4)
+    of_matrix = semidefinite_half(problem, np.full(4, 0.3), -1.0, problem.trivial()[0]["M"])
+    of_lambda = quadratic_half(problem, np.eye(4), -1.0, np.full(4, 0.5))
     for half in (of_matrix, of_lambda):
         assert -ROUNDING <= half.value - half.lower <= HIGH.gap * half.value
 
