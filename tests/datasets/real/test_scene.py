@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -40,3 +41,15 @@ def test_some_images_keep_their_labels() -> None:
     scenes = from_arrays(tiny(), "test").some([2, 0])
     np.testing.assert_array_equal(scenes.features, tiny()["X_test"][[2, 0]])
     assert [SCENES[row.argmax()] for row in scenes.labels] == ["fall foliage", "beach"]
+
+
+def test_a_node_sees_the_image_at_its_own_place_and_an_edge_its_pair() -> None:
+    scenes, pairs = from_arrays(tiny(), "test"), np.array(list(combinations(range(6), 2)))
+    g = scenes.graphs(pairs)
+    nodes = g.node_features.toarray().reshape(3, 6, 6, 295)
+    for i, k, other in np.ndindex(3, 6, 6):
+        expected = np.append(scenes.features[i], 1.0) if k == other else np.zeros(295)
+        np.testing.assert_array_equal(nodes[i, k, other], expected)
+    assert g.edge_features is not None
+    np.testing.assert_array_equal(g.edge_features, np.tile(np.eye(15), (3, 1)))
+    assert all(np.array_equal(each, pairs) for each in g.edges_each)
