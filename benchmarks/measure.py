@@ -251,7 +251,9 @@ class Session:
         self.save()
         return run
 
-    def judge(self, workload: Named, goal: str, reached: bool | None, short: str = "", /, **figures: float | None) -> str:
+    def judge(
+        self, workload: Named, goal: str, reached: bool | None, short: str = "", /, **figures: float | None
+    ) -> str:
         """Keep a verdict on the runs since the last one, undecided if one of them had to share its core, and say it, of
         the goal or of ``short``; figures that are not finite are null."""
         if len(self.runs) > self._judged[1]:
