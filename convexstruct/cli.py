@@ -302,7 +302,6 @@ def export(given: argparse.Namespace) -> Result:
 
 
 def reproduce(given: argparse.Namespace) -> Result:
-    from convexstruct.core.experiment import spread_over
     from convexstruct.experiments import EXPERIMENTS
 
     choice("experiment", given.name, EXPERIMENTS)
@@ -313,8 +312,8 @@ def reproduce(given: argparse.Namespace) -> Result:
             ending.check()
             steps(done, total, name)
 
-        with Steps(given.command) as steps, one_a_core(given.quick) as executor, spread_over(executor):
-            found = experiment.run(quick=given.quick, seed=given.seed, progress=next_step)
+        with Steps(given.command) as steps, one_a_core(given.quick) as executor:
+            found = experiment.run(given.quick, given.seed, next_step, executor)
         ending.check()
     return Result(0, found.as_json(), experiment_page(experiment, found))
 

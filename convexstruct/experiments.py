@@ -6,10 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from convexstruct.core import registry
-from convexstruct.core.experiment import Cell, Experiment, Result, Run, Sheet, Steps
+from convexstruct.core.experiment import Cell, Experiment, Result, Sheet, Steps
 from convexstruct.validation.arguments import Named, no_attribute
 
-__all__ = ["EXPERIMENTS", "Cell", "Experiment", "Result", "Run", "Sheet", "Steps"]
+__all__ = ["EXPERIMENTS", "Cell", "Experiment", "Result", "Sheet", "Steps"]
 
 #: By the name that ``convexstruct reproduce`` takes.
 EXPERIMENTS: dict[str, Experiment] = Named("experiment", registry.experiments())

@@ -187,10 +187,9 @@ def about_experiment(experiment: Experiment) -> dict[str, str]:
     """What an experiment does and why, the docstring of its file; and the problem of its family."""
     from convexstruct.core.registry import families
 
-    told = sys.modules.get(getattr(experiment.run, "__module__", ""))
     family = families().get(experiment.family)
-    problem = {"The problem": statement(family, vars(told))} if family is not None and told is not None else {}
-    return {experiment.title: inspect.getdoc(told) or "", **problem} if told is not None else {}
+    problem = {"The problem": statement(family, vars(experiment.file))} if family is not None else {}
+    return {experiment.title: inspect.getdoc(experiment.file) or "", **problem}
 
 
 def about_cases(names: Collection[str]) -> dict[str, str]:

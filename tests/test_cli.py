@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ import pytest
 from convexstruct import cli, experiments
 from convexstruct.cli import COMMANDS, Steps, main
 from convexstruct.cli_parser import parser
-from convexstruct.core.experiment import Cell, Experiment, Result
+from convexstruct.core.experiment import Experiment, Sheet
 from convexstruct.verification import SYSTEMS, Case, cases_for, families, runner
 from convexstruct.verification.outcome import Fast, Reference, Row, Verdict
 
@@ -240,14 +241,22 @@ def test_a_report_that_fits_on_no_disk_does_not_cost_the_result(run: Run, monkey
     assert not list(Path().iterdir())
 
 
+def toy(monkeypatch: pytest.MonkeyPatch, run: Callable[[Sheet], None], **names: Any) -> None:
+    """An experiment called toy."""
+    file = ModuleType("toy", "What it shows.")
+    vars(file).update(run=run, **names)
+    monkeypatch.setitem(experiments.EXPERIMENTS, "toy", Experiment("toy", "none", "paper 9", "A toy", file))
+
+
 @pytest.fixture
 def toy_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
-    def go(quick: bool = False, seed: int = 0, progress: Any = None) -> Result:
-        progress(0, 1, "the only step")
-        rows: list[list[Cell]] = [["a", 1.5 + seed, float("nan")], ["b", None, 2]]
-        return Result("toy", "paper 9", ["what", "x", "y"], rows, {"x": "1.4"}, [f"quick is {quick}"], 0.5)
+    def go(sheet: Sheet) -> None:
+        sheet.total = 1
+        sheet.step("the only step")
+        sheet.rows += [["a", 1.5 + sheet.seed, float("nan")], ["b", None, 2]]
+        sheet.notes.append(f"quick is {sheet.quick}")
 
-    monkeypatch.setitem(experiments.EXPERIMENTS, "toy", Experiment("toy", "none", "paper 9", "A toy", go))
+    toy(monkeypatch, go, COLUMNS=("what", "x", "y"), PUBLISHED={"x": "1.4"})
 
 
 @pytest.mark.usefixtures("interruptible")
@@ -258,15 +267,15 @@ def test_an_interrupted_solve_of_an_experiment_is_no_result(
 ) -> None:
     """An interrupted solver returns its best iterate, so a table made of it would show a result that is not final."""
 
-    def go(quick: bool = False, seed: int = 0, progress: Any = None) -> Result:
+    def go(sheet: Sheet) -> None:
         for at in range(2):
-            progress(at, 2, "a solve")
+            sheet.step("a solve")
             if at == step:
                 with contextlib.suppress(KeyboardInterrupt):
                     os.kill(os.getpid(), ending)
-        return Result("toy", "paper 9", ["what"], [["half done"]], {}, [], 0.5)
+        sheet.add("half done")
 
-    monkeypatch.setitem(experiments.EXPERIMENTS, "toy", Experiment("toy", "none", "paper 9", "A toy", go))
+    toy(monkeypatch, go, COLUMNS=("what",))
     code, out, err = run("reproduce", "toy", "--quick", "--report", "page.html")
     assert (code, out) == (128 + ending, "")
     assert err.endswith("interrupted, nothing was written\n")

@@ -10,16 +10,13 @@ and its docstring says what is measured, beside what, and what does not reproduc
 
 from __future__ import annotations
 
-import functools
 import math
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,7 +29,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
-_executor: ContextVar[Executor | None] = ContextVar("executor", default=None)
 
 #: A cell of a table: a value that JSON can hold.
 Cell = str | int | float | None
@@ -82,53 +78,42 @@ class Result:
         return [row[at] for row in self.rows]
 
 
-class Run(Protocol):
-    """Runs an experiment; with ``quick`` a version of a few seconds, whose notes say what was left out."""
-
-    def __call__(self, quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result: ...
-
-
 @dataclass(frozen=True)
 class Experiment:
     """One table or figure of a paper. name : the name that ``convexstruct reproduce`` takes. family : the family of
-    problems. paper : the paper and the place in it."""
+    problems. paper : the paper and the place in it. file : the module that holds it."""
 
     name: str
     family: str
     paper: str
     title: str
-    run: Run
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "run", _read(self.run))
+    file: ModuleType
 
     @classmethod
-    def of(cls, module: ModuleType, family: str) -> Experiment:
+    def of(cls, file: ModuleType, family: str) -> Experiment:
         """The experiment that a file holds."""
+        return cls(file.NAME, family, file.PAPER, file.TITLE, file)
 
-        def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
-            sheet = Sheet(module.COLUMNS, quick, seed, progress, getattr(module, "PUBLISHED", {}))
-            module.run(sheet)
-            return Result(
-                module.NAME, module.PAPER, sheet.columns, sheet.rows, sheet.published, sheet.notes, sheet.seconds,
-                sheet.figures,
-            )  # fmt: skip
+    def run(
+        self, quick: bool = False, seed: int = 0, progress: Steps | None = None, executor: Executor | None = None
+    ) -> Result:
+        """The experiment, run; with ``quick`` a version of a few seconds, whose notes say what was left out.
 
-        run.__module__, run.__doc__ = module.__name__, module.run.__doc__
-        return cls(module.NAME, family, module.PAPER, module.TITLE, run)
+        executor : makes the calls of `Sheet.in_order`; None: this process does, one after the other.
 
-
-def _read(run: Run) -> Run:
-    """``run`` with its arguments validated; ValueError names the one that is invalid."""
-
-    @functools.wraps(run)
-    def checked(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
-        quick, seed = flag("quick", quick), read_seed("seed", seed)
+        Raises
+        ------
+        ValueError
+            If an argument is none of these, or the data are not here.
+        """
         if progress is not None:
             function("progress", progress, "(done, total, name)")
-        return run(quick=quick, seed=seed, progress=progress)
-
-    return checked
+        published = getattr(self.file, "PUBLISHED", {})
+        sheet = Sheet(self.file.COLUMNS, flag("quick", quick), read_seed("seed", seed), progress, published, executor)
+        self.file.run(sheet)
+        return Result(
+            self.name, self.paper, sheet.columns, sheet.rows, sheet.published, sheet.notes, sheet.seconds, sheet.figures
+        )
 
 
 class Sheet:
@@ -145,8 +130,9 @@ class Sheet:
         seed: int = 0,
         progress: Steps | None = None,
         published: Mapping[str, Any] | None = None,
+        executor: Executor | None = None,
     ) -> None:
-        self.columns, self.quick, self.seed = columns, quick, seed
+        self.columns, self.quick, self.seed, self._executor = columns, quick, seed, executor
         self.total, self._done, self._progress, self._begin = 0, 0, progress, time.perf_counter()
         self.rows: list[list[Cell]] = []
         self.published: dict[str, Any] = dict(published or {})
@@ -197,16 +183,16 @@ class Sheet:
     def in_order(self, function: Callable[..., T], calls: Sequence[tuple[Any, ...]], names: Sequence[str]) -> list[T]:
         """function(*call) of each call, in the order of ``calls``; each is a step, with its name of ``names``.
 
-        The calls must not depend on one another, and each must take its seed from its own arguments: where an executor
-        is set (`spread_over`) they run at the same time, and the results must be the same.
+        The calls must not depend on one another, and each must take its seed from its own arguments: where there is an
+        executor they run at the same time, and the results must be the same.
         """
-        executor, found = _executor.get(), []
-        if executor is None:
+        found = []
+        if self._executor is None:
             for call, name in zip(calls, names, strict=True):
                 self.step(name)
                 found.append(function(*call))
             return found
-        futures = [executor.submit(function, *call) for call in calls]
+        futures = [self._executor.submit(function, *call) for call in calls]
         try:
             for future, name in zip(futures, names, strict=True):
                 self.step(name)
@@ -215,17 +201,6 @@ class Sheet:
             for future in futures:
                 future.cancel()
         return found
-
-
-@contextmanager
-def spread_over(executor: Executor | None) -> Iterator[None]:
-    """Inside, `Sheet.in_order` submits its calls to ``executor``; with None it makes them one after the other in this
-    process."""
-    token = _executor.set(executor)
-    try:
-        yield
-    finally:
-        _executor.reset(token)
 
 
 def timed(function: Callable[..., T], *arguments: Any, **options: Any) -> tuple[T, float]:

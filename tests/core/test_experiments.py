@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from convexstruct.core.experiment import Cell, Result, Sheet, spread_over, standard_error
+from convexstruct.core.experiment import Cell, Result, Sheet, standard_error
 from convexstruct.datasets.real.sources import SOURCES, VARIABLE
 from convexstruct.experiments import EXPERIMENTS
 from convexstruct.tolerances import ROUNDING
@@ -88,11 +88,9 @@ def late(k: int) -> int:
 @pytest.mark.parametrize("workers", [0, 3])
 def test_calls_give_their_results_in_order_whoever_ends_first(workers: int) -> None:
     seen: list[tuple[int, int, str]] = []
-    sheet = Sheet(progress=lambda *step: seen.append(step))
-    sheet.total = 3
-    with contextlib.ExitStack() as stack:
-        executor = stack.enter_context(ThreadPoolExecutor(workers)) if workers else None
-        stack.enter_context(spread_over(executor))
+    with ThreadPoolExecutor(workers) if workers else contextlib.nullcontext() as executor:
+        sheet = Sheet(progress=lambda *step: seen.append(step), executor=executor)
+        sheet.total = 3
         assert sheet.in_order(late, [(0,), (1,), (2,)], ["a", "b", "c"]) == [0, 1, 4]
     assert seen == [(0, 3, "a"), (1, 3, "b"), (2, 3, "c")]
 
@@ -106,6 +104,6 @@ def test_a_call_that_fails_ends_the_others_and_its_error_is_the_callers() -> Non
             raise ValueError("the second fails")
         time.sleep(0.001)
 
-    with ThreadPoolExecutor(1) as executor, spread_over(executor), pytest.raises(ValueError, match="the second fails"):
-        Sheet().in_order(call, [(k,) for k in range(2000)], ["draw"] * 2000)
+    with ThreadPoolExecutor(1) as executor, pytest.raises(ValueError, match="the second fails"):
+        Sheet(executor=executor).in_order(call, [(k,) for k in range(2000)], ["draw"] * 2000)
     assert len(begun) < 2000

@@ -138,7 +138,7 @@ def run(name: str, seed: int = 3, **replaced: Any) -> Ran:
     experiment = EXPERIMENTS[name]
     with pytest.MonkeyPatch.context() as patch:
         for what, value in {**SMALL.get(name, {}), **replaced}.items():
-            patch.setattr(what if "." in what else f"{experiment.run.__module__}.{what}", value)
+            patch.setattr(what if "." in what else f"{experiment.file.__name__}.{what}", value)
         result = experiment.run(quick=True, seed=seed, progress=lambda done, total, _: told.append((done, total)))
     assert told == [(k, len(told)) for k in range(len(told))]
     assert len(told) > 0

@@ -28,4 +28,4 @@ def test_a_quick_run_tells_its_steps_draws_and_says_what_it_leaves_out(name: str
 
 def test_every_experiment_says_what_it_does_and_none_that_is_run_elsewhere_is_unknown() -> None:
     assert set(EXPERIMENTS) >= ELSEWHERE
-    assert all(experiment.run.__doc__ for experiment in EXPERIMENTS.values())
+    assert all(experiment.file.run.__doc__ for experiment in EXPERIMENTS.values())
