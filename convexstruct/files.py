@@ -20,7 +20,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import IO, Any, BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -189,6 +189,16 @@ def read_saved(path: Any, largest: Any, kind: str, made: Callable[[dict[str, NDA
         raise sentence(f"path: {named} is not a saved {kind}: it {' '.join(str(error).split())}") from None
 
 
+@contextlib.contextmanager
+def _archive(file: BinaryIO) -> Iterator[zipfile.ZipFile]:
+    """The open archive; ValueError where it is none, or is damaged."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            yield archive
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError) as error:
+        raise ValueError(f"is no whole archive of arrays: {error}") from None
+
+
 def read_arrays(file: BinaryIO, largest: int) -> dict[str, NDArray[Any]]:
     """The arrays of a ``.npz`` archive, by name.
 
@@ -203,36 +213,55 @@ def read_arrays(file: BinaryIO, largest: int) -> dict[str, NDArray[Any]]:
         seen before anything is unpacked.
     """
     arrays: dict[str, NDArray[Any]] = {}
-    try:
-        with zipfile.ZipFile(file) as archive:
-            members = archive.infolist()
-            total = sum(member.file_size for member in members)
-            if total > largest:
-                raise ValueError(f"unpacks to {total} bytes, more than the {largest} allowed")
-            for member in members:
-                name = member.filename.removesuffix(".npy")
-                if name in arrays:
-                    raise ValueError(f"holds two arrays called {name!r}")
-                if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                    raise ValueError(f"packs {name!r} in a way that NumPy does not write")
-                with archive.open(member) as packed:
-                    arrays[name] = _array(name, packed.read(member.file_size))
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError) as error:
-        raise ValueError(f"is no whole archive of arrays: {error}") from None
+    with _archive(file) as archive:
+        members = archive.infolist()
+        total = sum(member.file_size for member in members)
+        if total > largest:
+            raise ValueError(f"unpacks to {total} bytes, more than the {largest} allowed")
+        for member in members:
+            name = member.filename.removesuffix(".npy")
+            if name in arrays:
+                raise ValueError(f"holds two arrays called {name!r}")
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise ValueError(f"packs {name!r} in a way that NumPy does not write")
+            with archive.open(member) as packed:
+                arrays[name] = _array(name, packed.read(member.file_size))
     return arrays
+
+
+class Heads(NamedTuple):
+    """What is read of an archive of arrays without reading the arrays.
+
+    shapes : by name. scalars : the arrays of one whole number, by name. n_bytes : what all arrays take when unpacked.
+    check : a number that changes when an array does, made of their check sums (CRC-32).
+    """
+
+    shapes: dict[str, tuple[int, ...]]
+    scalars: dict[str, int]
+    n_bytes: int
+    check: int
+
+
+def read_heads(file: BinaryIO) -> Heads:
+    """The `Heads` of a ``.npz`` archive. ValueError as `read_arrays` raises it, but for damage inside an array."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    scalars: dict[str, int] = {}
+    with _archive(file) as archive:
+        members = archive.infolist()
+        for member in members:
+            name = member.filename.removesuffix(".npy")
+            with archive.open(member) as packed:
+                shapes[name], _, dtype = _head(name, packed)
+                if shapes[name] == () and dtype.kind in "iu":
+                    scalars[name] = int(np.frombuffer(packed.read(dtype.itemsize), dtype)[0])
+    sums = repr(sorted((member.filename, member.CRC) for member in members))
+    return Heads(shapes, scalars, sum(member.file_size for member in members), zlib.crc32(sums.encode()))
 
 
 def _array(name: str, content: bytes) -> NDArray[Any]:
     """One ``.npy`` file. Its shape must account for every byte of ``content``: no header can make us allocate more."""
     file = io.BytesIO(content)
-    try:
-        version = np.lib.format.read_magic(file)
-        if version not in ((1, 0), (2, 0)):
-            raise ValueError(f"version {version}")
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = read(file)
-    except (ValueError, EOFError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
-        raise ValueError(f"holds no array in {name!r}: {' '.join(str(error).split())}") from None
+    shape, fortran, dtype = _head(name, file)
     if dtype.kind not in KINDS or dtype.itemsize == 0:
         raise ValueError(f"holds {name!r} with entries of {dtype}, wanted numbers or text: nothing is unpickled")
     size = math.prod(shape)
@@ -241,3 +270,16 @@ def _array(name: str, content: bytes) -> NDArray[Any]:
     flat = np.frombuffer(content, dtype, size, file.tell()) if size else np.empty(0, dtype)
     # A copy: the caller's array is its own, writable, and does not keep the bytes of the header.
     return flat.reshape(shape, order="F" if fortran else "C").copy(order="K")
+
+
+def _head(name: str, file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """(shape, whether in Fortran's order, type of an entry) of a ``.npy`` file, which is read up to its entries."""
+    try:
+        version = np.lib.format.read_magic(file)
+        if version not in ((1, 0), (2, 0)):
+            raise ValueError(f"version {version}")
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        found: tuple[tuple[int, ...], bool, np.dtype[Any]] = read(file)
+        return found
+    except (ValueError, EOFError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
+        raise ValueError(f"holds no array in {name!r}: {' '.join(str(error).split())}") from None

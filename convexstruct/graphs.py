@@ -384,6 +384,14 @@ def starts(sizes: ArrayLike) -> Index:
     return np.concatenate(([0], np.cumsum(sizes, dtype=np.intp)))
 
 
+def chain_pairs(start: Index) -> Index:
+    """The edges (t, t + 1) of chains whose nodes stand in order, from ``start`` (N + 1,), which ends with P; (Q, 2)."""
+    inside = np.ones(int(start[-1]), dtype=bool)
+    inside[start[1:] - 1] = False  # the last node of a chain begins no edge
+    at = np.flatnonzero(inside).astype(np.intp)
+    return np.column_stack((at, at + 1))
+
+
 def ranges(start: Index, wanted: Index) -> tuple[Index, Index]:
     """(entries, begin): the numbers start[i] .. start[i + 1] - 1 of each i in ``wanted`` (m,), one range after the
     other, and where each range begins among them (m + 1,)."""

@@ -4,13 +4,15 @@ Generated: `ring`, `hidden_markov`, `hadamard`, `dense_margins`, `sparse_margins
 `random_graphs`, `noisy_images`. Real, read from the data root and checked: `protein`, `connect4`, `a9a`, `ocr_letters`,
 `scene`, `snakes`, `conll2000`; `available` says which are here, `fetch` downloads those with a published address.
 Of one's own: `read_conll` reads a file of labelled sentences in columns; `read_uai` and `write_uai` the UAI format of
-graphical models.
+graphical models. `write_examples` writes files that `from_files` of problems reads, as does ``python -m
+convexstruct.datasets``, from texts and generated chains.
 """
 
 from functools import partial
 from typing import TYPE_CHECKING
 
 from convexstruct.datasets.conll import TaggedSentences, read_conll
+from convexstruct.datasets.example_files import write_examples
 from convexstruct.datasets.generated.hadamard import hadamard
 from convexstruct.datasets.generated.hidden_markov import SYNTHETIC, HiddenMarkovChains, hidden_markov
 from convexstruct.datasets.generated.margins import BinarySet, dense_margins, sparse_margins
@@ -71,6 +73,7 @@ __all__ = [
     "scene",
     "snakes",
     "sparse_margins",
+    "write_examples",
     "write_uai",
 ]
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Index, Labels, Matrix, Vector
-from convexstruct.graphs import ranges, starts
+from convexstruct.graphs import chain_pairs, ranges, starts
 from convexstruct.validation.arguments import sentence, sized
 from convexstruct.validation.arrays import chosen, wholes
 
@@ -115,10 +115,7 @@ def chain_edges(node_start: Index) -> Index:
     if node_start[0] != 0 or len(node_start) < 2 or (np.diff(node_start) < 1).any():
         raise sentence("node_start does not rise from 0, wanted the node at which each example begins, and P last")
     sized("node_start", int(node_start[-1]), int(node_start[-1]))
-    first = np.ones(int(node_start[-1]), dtype=bool)
-    first[node_start[1:] - 1] = False  # the last node of each chain begins no edge
-    at = np.flatnonzero(first)
-    return np.column_stack((at, at + 1)).astype(np.intp)
+    return chain_pairs(node_start)
 
 
 def grid_edges(shapes: ArrayLike) -> tuple[Index, Index]:

@@ -13,7 +13,7 @@ import importlib.metadata
 import sys
 import uuid
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
@@ -41,11 +41,19 @@ def is_client(executor: Any) -> bool:
     return isinstance(executor, distributed.Client)
 
 
-def pairwise_sum(parts: Sequence[Any], add: Callable[[Any, Any], Any]) -> Any:
-    """The sum of at least one part, neighbours first, then pairs of neighbours: in the same order wherever they lie."""
-    while len(parts) > 1:
-        parts = [add(*parts[i : i + 2]) if i + 1 < len(parts) else parts[i] for i in range(0, len(parts), 2)]
-    return parts[0]
+def pairwise_sum(parts: Iterable[Any], add: Callable[[Any, Any], Any]) -> Any:
+    """The sum of at least one part, neighbours first, then pairs of neighbours: in the same order wherever they lie.
+    Sums of parts that come one after the other are kept as few as may be, log2 of their number."""
+    sums: list[tuple[int, Any]] = []  # how often each was paired, and the sum
+    for found in parts:
+        paired = 0
+        while sums and sums[-1][0] == paired:
+            paired, found = paired + 1, add(sums.pop()[1], found)
+        sums.append((paired, found))
+    total = sums.pop()[1]
+    while sums:
+        total = add(sums.pop()[1], total)
+    return total
 
 
 class Cluster:

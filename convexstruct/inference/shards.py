@@ -20,7 +20,7 @@ import os
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
@@ -33,6 +33,7 @@ from convexstruct import deadline
 from convexstruct.arrays import Index
 from convexstruct.graphs import starts
 from convexstruct.inference.cluster import Cluster, WorkersLost, is_client, pairwise_sum
+from convexstruct.inference.file_parts import FilePart
 from convexstruct.rounding import RoundedArray
 from convexstruct.validation.arguments import cut, described, refuse, sentence, whole
 
@@ -110,6 +111,15 @@ def in_shards(workers: Workers | None, sizes: Index, some: Callable[[Index], Any
     return Shards(Parts(some, tuple(at)), workers.executor, tuple(at))
 
 
+def in_files(problem: Any) -> Shards:
+    """The shards of a problem with `FiledFeatures`, one a file. Its method ``of_file`` (features, weights) makes the
+    problem of a file's examples, and uses neither its own features nor its weights."""
+    features, workers = problem.features, problem.workers
+    bare = replace(problem, features=None, weights=None, workers=None)
+    parts = [FilePart(file, bare.of_file, features.memory) for file in features.files]
+    return Shards(parts, None if workers is None else workers.executor, features.at)
+
+
 def cuts(sizes: Index, n_shards: int) -> list[int]:
     """Where examples of such ``sizes`` (N,) are cut into about equal shards: 0, .., N, rising; none is empty.
 
@@ -141,13 +151,14 @@ class Parts(Sequence[Any]):
 class Shards:
     """Parts of a batch, and the executor or Dask client that works on them.
 
-    parts : anything with methods, one a shard; pickled where the executor's workers have a memory of their own.
-    executor : where they are worked on; it stays the caller's, who also shuts it down.
+    parts : anything with methods, one a shard; pickled where the executor's workers have a memory of their own. A
+        `FilePart` is what its file holds.
+    executor : where they are worked on; it stays the caller's, who also shuts it down. None: here, one after the other.
     at : part i has the examples at[i] .. at[i + 1] - 1.
     """
 
     parts: Sequence[Any]
-    executor: Executor | Client
+    executor: Executor | Client | None
     at: tuple[int, ...] = ()
     _key: str = field(default_factory=lambda: uuid.uuid4().hex, init=False)
     _given_up: list[str] = field(default_factory=list, init=False)  # why the executor is used no more; empty: it is
@@ -185,12 +196,15 @@ class Shards:
             except Exception as error:  # any: what fails there is done here, and fails here too if it must
                 logger.warning("%s failed in a worker (%r); it is done here", method, error)
         each = [arguments[0]] * len(self.parts) if len(arguments) == 1 else arguments
-        found = self._map_here(method, each) if self._cluster is not None else self._map_tasks(method, each)
-        return [pairwise_sum(found, _added)] if summed else found
+        here = self.executor is None or self._cluster is not None
+        found = self._map_here(method, each) if here else self._map_tasks(method, each)
+        return [pairwise_sum(found, _added)] if summed else list(found)
 
     @cached_property
     def _cluster(self) -> Cluster | None:
-        return None if isinstance(self.executor, Executor) else Cluster(self.executor, self.parts, _call, _added)
+        if self.executor is None or isinstance(self.executor, Executor):
+            return None
+        return Cluster(self.executor, self.parts, _call, _added)
 
     @cached_property
     def _here(self) -> dict[int, Any]:
@@ -202,8 +216,10 @@ class Shards:
             self._here[shard] = self.parts[shard]
         return self._here[shard]
 
-    def _map_here(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        return [_call(self.part(i), method, given) for i, given in enumerate(arguments)]
+    def _map_here(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
+        for i, given in enumerate(arguments):
+            deadline.check()
+            yield _call(self.part(i), method, given)
 
     def _map_tasks(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         """`map_each` by tasks of an executor."""
@@ -301,4 +317,4 @@ def _work(key: tuple[str, int], sent: Any, method: str, arguments: tuple[Any, ..
 
 
 def _call(part: Any, method: str, arguments: tuple[Any, ...]) -> Any:
-    return attrgetter(method)(part)(*arguments)
+    return attrgetter(method)(part.problem() if isinstance(part, FilePart) else part)(*arguments)

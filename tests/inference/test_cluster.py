@@ -18,7 +18,9 @@ from convexstruct import deadline
 from convexstruct.arrays import Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Solution, Status
+from convexstruct.datasets.example_files import write_examples
 from convexstruct.families.log_linear import ConditionalRandomField
+from convexstruct.inference import file_parts
 from convexstruct.inference.cluster import pairwise_sum
 from convexstruct.inference.shards import Shards, Workers
 from tests.inference.test_shards import killed
@@ -107,11 +109,23 @@ def test_sums_are_by_pairs_of_neighbours() -> None:
     assert pairwise_sum(list("abcde"), lambda a, b: f"({a}{b})") == "(((ab)(cd))e)"
 
 
-def field() -> ConditionalRandomField:
+def examples() -> tuple[list[Any], list[Any]]:
     rng = np.random.default_rng(3)
     lengths = rng.integers(1, 9, 60)
-    x = [rng.normal(size=(n, 6)) for n in lengths]
-    return ConditionalRandomField.read(x, [rng.integers(0, 4, n) for n in lengths], 4, lam=1e-3)
+    return [rng.normal(size=(n, 6)) for n in lengths], [rng.integers(0, 4, n) for n in lengths]
+
+
+def field() -> ConditionalRandomField:
+    return ConditionalRandomField.read(*examples(), 4, lam=1e-3)
+
+
+def filed(folder: Path) -> ConditionalRandomField:
+    """`field` from three files."""
+    x, y = examples()
+    for i in range(0, 60, 20):
+        write_examples(folder / f"{i}.npz", x[i : i + 20], y[i : i + 20], 4)
+    problem: ConditionalRandomField = ConditionalRandomField.from_files(folder, lam=1e-3)
+    return problem
 
 
 def same(found: Solution, serial: Solution) -> None:
@@ -134,13 +148,37 @@ def in_round(client: Any, number: int, end: int) -> Any:
 
 
 @pytest.mark.parametrize("number", [2, 5, 9])
-def test_a_worker_killed_in_a_round_changes_nothing(number: int) -> None:
+def test_a_worker_killed_in_a_round_changes_nothing(number: int, tmp_path: Path) -> None:
     serial = solve(field(), tol=1e-6)
     assert serial.iterations > 9
-    with clients() as client:
-        callback, hit = in_round(client, number, signal.SIGKILL)
-        same(solve(field(), tol=1e-6, executor=client, callback=callback), serial)
-        assert hit
+    for problem in (field(), filed(tmp_path)):
+        with clients() as client:
+            callback, hit = in_round(client, number, signal.SIGKILL)
+            same(solve(problem, tol=1e-6, executor=client, callback=callback), serial)
+            assert hit
+
+
+def test_workers_read_their_files_and_a_file_cut_in_mid_run_ends_it_with_a_sentence(
+    client: Any, tmp_path: Path
+) -> None:
+    problem = filed(tmp_path)
+    found = solve(problem, tol=1e-6, executor=client)
+    same(found, solve(field(), tol=1e-6))
+    assert sum(client.run(lambda: len(file_parts._kept)).values()) == 3
+    assert not file_parts._kept
+    path = tmp_path / "20.npz"
+    whole = path.read_bytes()
+
+    def callback(iterate: Any, trace: Any) -> None:
+        if len(trace) == 3:
+            path.write_bytes(whole[:-1])
+
+    unkept = ConditionalRandomField.from_files(tmp_path, lam=1e-3, memory=0)
+    with pytest.raises(ValueError, match=rf"^{path} is no file .* it is no whole archive of arrays"):
+        solve(unkept, tol=1e-6, executor=client, callback=callback, checkpoint=tmp_path / "run", every=1e-9)
+    path.write_bytes(whole)
+    assert Solution.load(tmp_path / "run", problem).primal >= found.lower_bound
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.npz", "20.npz", "40.npz", "run"]
 
 
 def test_a_worker_killed_in_mid_round_has_its_part_sent_to_another(client: Any, tmp_path: Path) -> None:

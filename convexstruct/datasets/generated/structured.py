@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Index, Labels, Matrix
 from convexstruct.datasets.generated.planted import draw_forest, draw_graphs
@@ -23,6 +24,7 @@ from convexstruct.datasets.labelled import LabelledGraphs, chain_edges, grid_edg
 from convexstruct.graphs import starts
 from convexstruct.validation.arguments import number, sized, whole
 from convexstruct.validation.arguments import seed as read_seed
+from convexstruct.validation.arrays import real
 
 #: A number, or a pair: the least number and the greatest.
 Range = int | tuple[int, int]
@@ -38,6 +40,7 @@ def random_chains(
     signal: float = 2.0,
     coupling: float = 1.0,
     noise: float = 1.0,
+    planted: ArrayLike | None = None,
     seed: int = 0,
 ) -> LabelledGraphs:
     """Labelled chains; the defaults are the benchmark workload.
@@ -49,6 +52,7 @@ def random_chains(
     active : ones for each node, for sparse features (a csr_array); None for dense ones.
     signal, coupling : standard deviations of the node and edge scores.
     noise : temperature of the labels; 0 for the highest score.
+    planted : (S F + S^2,) weights to draw from, as `LabelledGraphs.planted` has those of another set; None: drawn too.
 
     Raises
     ------
@@ -60,8 +64,12 @@ def random_chains(
     start = starts(sizes)
     parent = np.arange(start[-1]) - 1
     parent[start[:-1]] = -1
-    planted = _planted(len(parent), n_labels, n_features, active, signal, coupling, noise, rng)
-    return planted.graphs(start, chain_edges(start), draw_forest(parent, planted.scores, planted.table, noise, rng))
+    drawn = _planted(len(parent), n_labels, n_features, active, signal, coupling, noise, rng)
+    if planted is not None:
+        weights = real("planted", planted, (n_labels * (n_features + n_labels),), why="node weights, then edge weights")
+        nodes, table = np.split(weights.reshape(-1), [n_labels * n_features])
+        drawn = drawn._replace(nodes=nodes.reshape(n_labels, -1), table=table.reshape(n_labels, -1))
+    return drawn.graphs(start, chain_edges(start), draw_forest(parent, drawn.scores, drawn.table, noise, rng))
 
 
 def random_trees(

@@ -81,7 +81,7 @@ def _in_one_unit(problem: ConditionalRandomField | MarkovRandomField | PseudoLik
     if isinstance(problem, ConditionalRandomField):
         if problem.penalty == Penalty():
             return False  # in its basis features do not occur together
-        return even(problem.features) and coherent(problem.features)
+        return even(problem.features.sample) and coherent(problem.features.sample)
     sizes = problem.factors.largest[problem.factors.largest > 0]
     return bool((sizes <= EVEN_RATIO * sizes.min(initial=np.inf)).all())
 

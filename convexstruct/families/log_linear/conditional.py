@@ -45,10 +45,12 @@ from convexstruct.core.mixtures import Mixture, of_examples, outside_simplex, re
 from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.basis import Basis, exact_scores, joined, pairwise_parts
 from convexstruct.families.log_linear.entropy import add_gibbs, log_losses
+from convexstruct.families.log_linear.in_files import from_files
 from convexstruct.families.log_linear.penalised import Penalised
 from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.families.log_linear.separable import never_falling, never_true, separates
 from convexstruct.features.counts.counts import example_weights
+from convexstruct.features.graphs.example_files import FiledFeatures
 from convexstruct.features.graphs.feature_sizes import reason
 from convexstruct.features.graphs.forbidden import read_pairs
 from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
@@ -56,7 +58,7 @@ from convexstruct.features.graphs.score_errors import score_errors
 from convexstruct.inference.differences import Marginals
 from convexstruct.inference.exact import ChainInference, Inference, exact_inference
 from convexstruct.inference.prediction import of_one_kind, read_others
-from convexstruct.inference.shards import Shards, Workers, in_shards
+from convexstruct.inference.shards import Shards, Workers, in_files, in_shards
 from convexstruct.oracles.chain import chain
 from convexstruct.rounding import GREATEST, TINY, Rounded, RoundedArray, exact, gamma, summed, total
 from convexstruct.tolerances import DUAL_ROUNDING
@@ -130,10 +132,13 @@ class ConditionalRandomField(Penalised):
         vars(problem)["oracle"] = exact_inference(features, ADVICE)  # refuses graphs that are too wide
         return problem
 
+    #: Examples in files that only workers read, with a penalty.
+    from_files = classmethod(from_files)
+
     @cached_property
     def oracle(self) -> Inference:
         """Sums and maxima over the labellings of these examples."""
-        return exact_inference(self.features, ADVICE)
+        return exact_inference(self.features.sample, ADVICE)
 
     @property
     def dimension(self) -> int:
@@ -145,11 +150,17 @@ class ConditionalRandomField(Penalised):
 
     def some(self, examples: Index) -> ConditionalRandomField:
         """The loss of some of the examples, in the order given, with the whole penalty."""
-        features, weights = self.features.some(examples), self.weights[examples]
-        return ConditionalRandomField(features, self.scale, weights, self.l1, self.forbidden)
+        return self.of_file(self.features.some(examples), self.weights[examples])
+
+    def of_file(self, features: PairwiseFeatures, weights: Vector) -> ConditionalRandomField:
+        """`some`, of other examples. ValueError if a truth among them is forbidden."""
+        pairs = read_pairs(self.forbidden, features)
+        return ConditionalRandomField(features, self.scale, weights, self.l1, pairs)
 
     @cached_property
     def shards(self) -> Shards | None:
+        if isinstance(self.features, FiledFeatures):
+            return in_files(self)
         return in_shards(self.workers, self.features.lengths, self.some)
 
     @property
@@ -157,15 +168,27 @@ class ConditionalRandomField(Penalised):
         """C omega_i; shape (N,)."""
         return self.scale.C * self.weights
 
-    @cached_property
+    @property
     def truth_joint(self) -> Vector:
         """sum_i C omega_i f(x_i, y_i); shape (d,)."""
-        return self.features.joint(self.features.truth, self.ceiling)
+        return self._constants[0]
 
     @property
     def trivial_value(self) -> float:
         """P(0) without forbidden pairs, C sum_i omega_i n_i ln S, with S at least 2."""
-        return float(self.ceiling @ self.features.lengths) * math.log(max(self.features.n_labels, 2))
+        return self._constants[1]
+
+    @cached_property
+    def _constants(self) -> tuple[Vector, float]:
+        """`constants`, of examples in files from one pass."""
+        if isinstance(self.features, FiledFeatures) and self.shards is not None:
+            return self.shards.total(self.constants)
+        return self.constants()
+
+    def constants(self) -> tuple[Vector, float]:
+        """(`truth_joint`, `trivial_value`), which no theta changes."""
+        value = float(self.ceiling @ self.features.lengths) * math.log(max(self.features.n_labels, 2))
+        return self.features.joint(self.features.truth, self.ceiling), value
 
     # -- what solvers ask ----------------------------------------------------------------------------------------------
 
@@ -353,7 +376,7 @@ class ConditionalRandomField(Penalised):
             given["gibbs"] = given.pop("gibbs_in_basis")
         if "gibbs" in given:
             given.setdefault("gibbs_loss", np.zeros(raw("dual_point['gibbs']", given["gibbs"]).shape[:1]))
-        cards = np.full(self.features.n_nodes, self.features.n_labels)
+        cards = np.broadcast_to(np.intp(self.features.n_labels), (self.features.n_nodes,))
         mixture = read_mixture(given, self.n_examples, self.dimension, cards)
         if mixture.gibbs_loss.any():
             raise ValueError("dual_point['gibbs_loss'] is not 0, wanted 0: a likelihood has no loss of labellings")
@@ -364,7 +387,7 @@ class ConditionalRandomField(Penalised):
 
     def rounding_reason(self, point: Point, dual_point: Point | None) -> str:
         """Which data make the allowances large: a feature of another size than the rest, or a large C."""
-        return reason(self.features, self.scale.lam or self.l1, self.scale.C)
+        return reason(self.features.sample, self.scale.lam or self.l1, self.scale.C)
 
     # -- prediction ----------------------------------------------------------------------------------------------------
 

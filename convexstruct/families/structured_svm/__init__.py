@@ -19,6 +19,7 @@ from convexstruct.families.structured_svm.solvers.one_slack import OneSlack
 from convexstruct.families.structured_svm.solvers.perceptron import Perceptron
 from convexstruct.families.structured_svm.solvers.relaxed_margin import RelaxedMargin
 from convexstruct.families.structured_svm.solvers.subgradient import Subgradient
+from convexstruct.features.graphs.example_files import FiledFeatures
 from convexstruct.tolerances import Profile
 
 __all__ = [
@@ -70,6 +71,8 @@ def best(problem: StructuredSVM | OracleSVM | LatentSVM, wanted: Profile) -> tup
         return ColumnGeneration(), "exact pools of the labellings that the oracle finds"
     if problem.oracle.relaxed:
         return RelaxedMargin(), "over the local polytope: weights and shares of the trees in one smooth problem"
+    if isinstance(problem.features, FiledFeatures):
+        return ColumnGeneration(), "tempering alone: the examples lie in files"
     if by_blocks(problem):
         return ColumnGeneration(), "pools of labellings, an example at a time"
     return ColumnGeneration(), "pools of labellings, and a restricted master"

@@ -80,8 +80,8 @@ def enclosed(problem: Posed, witness: Witness) -> Enclosed:
     for theta, b, share in zip(witness.gibbs, witness.gibbs_loss, parts[1] * clear):
         deadline.check()
         if share.any():
-            node = features.node_scores(theta) + b * problem.loss.costs
-            mixed.add_gibbs(problem.oracle, node, features.edge_scores(theta), share)
+            node, edge = problem.scores(theta)
+            mixed.add_gibbs(problem.oracle, node + b * problem.loss.costs, edge, share)
     if len(witness.node_marginals) and marginal_share.any():
         _add_marginals(problem, mixed, witness, marginal_share * clear)
     longest = int(features.lengths.max())

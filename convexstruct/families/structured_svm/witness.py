@@ -119,7 +119,8 @@ def read_witness(problem: Posed, dual_point: Point) -> Witness:
     dual_point = mapping("dual_point", dual_point, (), Witness._fields)
     features, given = problem.features, "node_marginals" in dual_point
     p, q, s = (features.n_nodes, features.n_edges, features.n_labels) if given else (0, 0, features.n_labels)
-    mixture = read_mixture(dual_point, problem.n_examples, problem.dimension, np.full(features.n_nodes, s))
+    cards = np.broadcast_to(np.intp(s), (features.n_nodes,))
+    mixture = read_mixture(dual_point, problem.n_examples, problem.dimension, cards)
     defaults = {
         "node_marginals": np.zeros((p, s)), "edge_marginals": np.zeros((q, s, s)),
         "marginal_shares": np.full(problem.n_examples, float(given)),

@@ -28,7 +28,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Flags, Index, Labels, Matrix, Tensor, Vector
-from convexstruct.graphs import node_pairs, ranges, starts
+from convexstruct.graphs import chain_pairs, node_pairs, ranges, starts
 from convexstruct.validation.arguments import choice, flag, refuse, sentence, sequence, sized, whole
 from convexstruct.validation.arrays import NOT_KNOWN, chosen, frozen, real, wholes
 from convexstruct.validation.sparse import matrix
@@ -136,8 +136,12 @@ class PairwiseFeatures:
     @cached_property
     def is_chain(self) -> bool:
         """Whether every example is a chain whose nodes stand in order."""
-        inside = np.setdiff1d(np.arange(self.n_nodes), self.node_start[1:] - 1, assume_unique=True)
-        return bool(np.array_equal(self.edges, np.column_stack((inside, inside + 1))))
+        return bool(np.array_equal(self.edges, chain_pairs(self.node_start)))
+
+    @property
+    def sample(self) -> PairwiseFeatures:
+        """Features by which the sizes of all are judged: these; of examples in files, those of a few."""
+        return self
 
     @property
     def largest(self) -> Vector:
@@ -406,11 +410,9 @@ def _edges(given: Any, lengths: Index, start: Index) -> tuple[Index, Index]:
     """Flat edges (Q, 2), and how many each example has."""
     if isinstance(given, str):
         choice("edges", given, ("chain", "none"), "or a list of arrays of node pairs or networkx graphs")
-        inside = np.zeros(0, dtype=np.intp)
         if given == "chain":
-            inside = np.setdiff1d(np.arange(start[-1]), start[1:] - 1, assume_unique=True).astype(np.intp)
-        flat = np.column_stack((inside, inside + 1)).astype(np.intp)
-        return flat, lengths - 1 if given == "chain" else np.zeros_like(lengths)
+            return chain_pairs(start), lengths - 1
+        return np.zeros((0, 2), dtype=np.intp), np.zeros_like(lengths)
     if given is None or isinstance(given, nx.Graph):
         came = "None" if given is None else "one graph"
         raise ValueError(f"edges is {came}, wanted 'chain', 'none', or a list of one graph for each example")

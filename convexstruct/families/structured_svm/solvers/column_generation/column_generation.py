@@ -9,6 +9,8 @@ labellings, and samples of its distributions, are the first pools. It ends at on
 the cheaper the pools are. On a few nodes pools alone are faster, and it follows them where rounding has stopped them.
 Examples of several components are split first (`components`).
 
+Where the examples lie in files, it is all there is: its state has the size of w.
+
 **The restricted master** is solved exactly, by an interior point method, where there are more columns than weights, or
 few of them. Else by ascent, an example at a time (`blocks`). The ascent
 begins at once where data are wide and sparse and exact pools dear: there L-BFGS makes hardly any progress, since some
@@ -39,6 +41,7 @@ from convexstruct.families.structured_svm.solvers.column_generation.pools import
 from convexstruct.families.structured_svm.solvers.column_generation.restricted_master import EXACT_GAP, solve_pools
 from convexstruct.families.structured_svm.solvers.column_generation.tempering import Temper
 from convexstruct.families.structured_svm.solvers.example_blocks import starting_w
+from convexstruct.features.graphs.example_files import FiledFeatures
 from convexstruct.inference.exact import TreeInference
 
 #: The problem restricted to the pools is solved to this share of the remaining gap: the next labellings change it
@@ -84,6 +87,13 @@ class ColumnGeneration:
         tempering the labellings of its witness too. ValueError if that w does not fit the problem."""
         if isinstance(problem, OracleSVM):
             yield from self._pooled(problem, start)
+            return
+        if isinstance(problem.features, FiledFeatures):
+            temper = Temper(problem, start, self.steps, self.stages, 0.0, patient=True)
+            while not temper.finished:
+                yield temper.shown()
+                temper.stage()
+            yield replace(temper.shown(), done=True, message="tempering alone goes no further; pools need all examples")
             return
         split = by_component(problem)
         if split is None:
