@@ -157,7 +157,9 @@ def rescaled(
     Returns None where it might not be exact. A label is lost where e_t or v_t is below e^-708: its v is then at most
     e^-708 / min(1, sum). Any two labels can come after the same labels, so the best beginnings of two labels differ by
     at most the range of the edge scores. So the lost labels do not count if range(edge) - ln min(1, sum) stays below
-    `DROPPED_GAIN`: together they have at most S^2 e^(`DROPPED_GAIN` - 708) of the probability of a position.
+    `DROPPED_GAIN`: together they have at most S^2 e^(`DROPPED_GAIN` - 708) of the probability of a position. Where the
+    sum is too small for that, the exponents node + ln z_{t+1} are formed, and their largest is subtracted from them:
+    the sum of these exponentials is at least 1.
 
     Where pairs are forbidden, two labels can have different predecessors, and no label may be lost. None is if the
     smallest positive entries of v, W and e_t, multiplied, are at least e^-`DROPPED_GAIN`: then no term of W v e_t
@@ -188,7 +190,10 @@ def rescaled(
             here[: len(after)] *= after
             np.matmul(here, ones, out=total)  # a product sums short rows faster than sum() does
             if not total.min() >= least_total:
-                return None
+                small = np.flatnonzero(total[: len(after)] < least_total)
+                if some or not len(small):
+                    return None
+                here[small], total[small], top[rows][small] = _summed_in_logs(node[rows][small] + np.log(after[small]))
             here *= (1.0 / total)[:, None]
             after = np.matmul(here, onto, out=z[rows]) if t else after
         if some:
@@ -219,6 +224,13 @@ def rescaled(
     parts = np.log(scale) + top
     parts[later] += shift
     return chain_sums(chains, parts, posterior, pairs, squared)
+
+
+def _summed_in_logs(scores: Matrix) -> tuple[Matrix, Vector, Vector]:
+    """e^(scores - top), their sums and top of each row."""
+    top = scores.max(axis=1)
+    values = np.exp(scores - top[:, None])
+    return values, values.sum(axis=1), top
 
 
 def _smallest(values: Matrix) -> float:

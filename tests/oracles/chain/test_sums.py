@@ -17,8 +17,9 @@ from convexstruct.oracles.chain.sums import LOST, ChainSums, less_divergence, pa
 from convexstruct.rounding import RoundedArray, exact
 
 DIGITS = 50
-#: Sizes of node scores, and ranges of edge scores, in nats; from 330 on edge scores are evened.
-SCALES = [(0.0, 0.0), (1.0, 1.0), (30.0, 5.0), (1e3, 150.0), (1e8, 20.0), (1.0, 400.0), (1e3, 1e3)]
+#: Sizes of node scores, and ranges of edge scores, in nats; from 330 on edge scores are evened, and sums may be so
+#: small that they are taken in logs.
+SCALES = [(0.0, 0.0), (1.0, 1.0), (30.0, 5.0), (1e3, 150.0), (1e8, 20.0), (1.0, 400.0), (1e3, 600.0), (1e3, 1e3)]
 METHODS: dict[str, Callable[..., ChainSums | None]] = {
     "rescaled": chain.rescaled, "log messages": log_sums.log_messages, "terms": terms.sums_by_terms,
     "best": chain.sum_product,
