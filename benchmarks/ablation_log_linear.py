@@ -19,7 +19,6 @@ from convexstruct import datasets
 from convexstruct.core.iterate import Iterate
 from convexstruct.families.log_linear import (
     LBFGS,
-    AveragedSGD,
     ConditionalRandomField,
     DoubleLoop,
     ImportanceSampling,
@@ -27,7 +26,6 @@ from convexstruct.families.log_linear import (
     coherent,
 )
 from convexstruct.families.log_linear.solvers import (
-    averaged_sgd,
     descent,
     double_loop,
     importance_sampling,
@@ -102,7 +100,6 @@ MANY = numbers(lbfgs, SINGLE_FROM=(10**9,))
 FREE = (Mechanism("no look for a missing maximum", patches={f"{lbfgs.__name__}:separated": lambda *_: ""}),)
 BOUNDED = numbers(descent, BOUNDED_BELOW=(math.inf, 1.0))
 COHERENT = numbers(lbfgs, COHERENT_EIGENVALUE=(math.inf, 0.0), POWER_STEPS=(1,))
-STEPS = numbers(averaged_sgd, POWERS=((0,),), SAMPLED_BATCHES=(1, 3))
 LOOP_ENDS = numbers(double_loop, STATIONARY=(0.0, 1e-11, 1e-9))
 SAMPLING_ENDS = numbers(importance_sampling, STATIONARY=(0.0, 1e-7, 1e-5))
 
@@ -116,7 +113,6 @@ STUDIES = [
     Study("mrf, no penalty", seeds(_grid, 4, 300), LBFGS(), 1e-6, BOUNDED),
     Study("crf, metric, independent features", seeds(_chain, 60, 20, 8, 30, beta=1.0), Chosen(), 1e-6, COHERENT),
     Study("crf, metric, coherent features", seeds(_window, 60, 20, 6, 300, beta=0.1), Chosen(), 1e-6, COHERENT),
-    Study("crf, averaged SGD", seeds(_chain, 200, 10, 4, 15, n=2, beta=1.0), AveragedSGD(batch=4), 0.1, STEPS),
     Study("mrf, tree, double loop", seeds(_tree, 3, 300, lam=0.1), _by_inference(DoubleLoop()), 1e-8, LOOP_ENDS),
     Study(
         "mrf, importance sampling",

@@ -35,7 +35,7 @@ ROUNDS = 3
 SHORT: dict[str, dict[str, Any]] = {"ContrastiveDivergence": {"steps": 50}}
 #: The case that is solved where the first one takes a solver long.
 SOLVED = {
-    "AveragedSGD": "crf-flat", "Pegasos1": "risk-planted-pieces", "ProjectedGradient": "risk-planted-pieces",
+    "Pegasos1": "risk-planted-pieces", "ProjectedGradient": "risk-planted-pieces",
     "Subgradient": "svm-planted-slack", "ImportanceSampling": "mrf-planted-free",
 }  # fmt: skip
 #: Solvers without a lower bound, or of another problem than that of their cases: their own tests have what they reach.

@@ -16,7 +16,6 @@ from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
 from convexstruct.families.log_linear.restricted_boltzmann import BoltzmannTraining, RestrictedBoltzmann
-from convexstruct.families.log_linear.solvers.averaged_sgd import AveragedSGD
 from convexstruct.families.log_linear.solvers.baum_welch import BaumWelch
 from convexstruct.families.log_linear.solvers.contrastive_divergence import ContrastiveDivergence
 from convexstruct.families.log_linear.solvers.double_loop import DoubleLoop
@@ -30,7 +29,6 @@ __all__ = [
     "FAMILY",
     "LBFGS",
     "ApproximateField",
-    "AveragedSGD",
     "BaumWelch",
     "BoltzmannTraining",
     "ConditionalRandomField",
@@ -99,7 +97,6 @@ FAMILY = register(
             ApproximateField,
         ),
         solvers=(
-            AveragedSGD,
             BaumWelch,
             ContrastiveDivergence,
             DoubleLoop,

@@ -1,4 +1,4 @@
-"""L-BFGS and averaged SGD: zeros, metrics, single precision, and where they end; the rest is in `test_conformance`."""
+"""L-BFGS: zeros, metrics, single precision, and where they end; the rest is in `test_conformance`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.log_linear import (
     LBFGS,
-    AveragedSGD,
     ConditionalRandomField,
 )
 from convexstruct.families.log_linear.solvers import lbfgs
@@ -41,10 +40,3 @@ def test_the_diagonal_is_not_renewed_by_curvatures_that_vanish(kind: str, seed: 
     """`lbfgs.LEAST_CURVATURE`: without a penalty or a maximum steps would get so long that the run ends at a P of 1 to
     1e37, far from the infimum 0."""
     assert solve(field(seed, kind, 4, C=None), LBFGS(), max_iterations=200).primal < 1e-6
-
-
-def test_averaged_sgd_ends_without_a_penalty_and_without_limits_and_says_why() -> None:
-    solution = solve(field(25, C=None), AveragedSGD(passes=31))
-    assert solution.iterations == 32  # the start, and each pass
-    assert "after 31 passes" in solution.message
-    assert AveragedSGD().passes < 10**3
