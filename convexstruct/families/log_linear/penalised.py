@@ -50,10 +50,15 @@ class Penalised(Unconstrained):
     def penalty(self) -> Penalty:
         return Penalty(self.scale.lam, self.l1)
 
-    @cached_property
+    @property
     def basis(self) -> Basis:
         """Without a penalty: the problem in the parameters that its bounds are stated in. With one, as it is."""
-        return self.in_basis() if self.penalty == Penalty() else Basis(self)
+        # kept in itself, a problem would live until the next search for circles, and with it the examples of a file
+        return self._basis if self.penalty == Penalty() else Basis(self)
+
+    @cached_property
+    def _basis(self) -> Basis:
+        return self.in_basis()
 
     def in_basis(self) -> Basis:
         raise NotImplementedError
