@@ -35,7 +35,7 @@ def expected_counts(problem: HiddenMarkov, theta_0: Any = None) -> Formulation:
     models = problem.models(point)
     found = expected(problem.observed, models)
     each = (found.first[0], found.pairs[0], found.seen[0, 0])
-    counts = [n + np.reshape(a, n.shape) * problem.allowed[name] for n, a, name in zip(each, problem.prior, TABLES)]
+    counts = [n + np.reshape(a, n.shape) for n, a in zip(each, problem.prior)]
     variables = {name: cp.Variable(n.shape, name=name, nonneg=True) for name, n in zip(TABLES, counts)}
     terms, here = [], 0.0
     for name, n in zip(TABLES, counts):

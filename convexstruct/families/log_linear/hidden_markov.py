@@ -4,9 +4,9 @@ r"""Hidden Markov models by maximum likelihood: a log-linear model with hidden s
 
     p(x) = sum_y initial[y_1] prod_{t > 1} transition[y_{t-1}, y_t] prod_t emission[y_t, x_t]
 
-is minimised over tables whose rows are distributions. The pseudo-counts are a Dirichlet prior; probabilities that are
-not ``allowed`` are 0. P is not convex. Baum-Welch never raises P and ends at a stationary point; nothing else is
-claimed of that point.
+is minimised over tables whose rows are distributions. The pseudo-counts are a Dirichlet prior. P is not convex.
+Baum-Welch never raises P and ends at a stationary point; nothing else is claimed of that point. What is 0 at its start
+stays 0, as in a model from left to right.
 
 **Lower bound.** No distribution gives sequences a greater likelihood than their own frequencies (Gibbs' inequality),
 and p is a distribution over the sequences of each length; the same holds for the pseudo-counts of each row. So
@@ -32,15 +32,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from convexstruct.arrays import OPTIONAL, Flags, Index, Labels, Point, Tensor, Vector
+from convexstruct.arrays import OPTIONAL, Index, Labels, Point, Vector
 from convexstruct.brief import brief
 from convexstruct.inference.baum_welch import Expected, Pseudocounts, expected, room_for
-from convexstruct.inference.hidden_markov import HiddenMarkovModels, Observations
+from convexstruct.inference.hidden_markov import HiddenMarkovModels, Observations, random_models
 from convexstruct.inference.shards import Shards, Workers, in_shards
 from convexstruct.oracles.chain.chain import sum_product
 from convexstruct.rounding import FUNCTION, UNIT, Rounded, RoundedArray, exact, gamma, log, summed
 from convexstruct.validation.arguments import mapping, sentence, whole
-from convexstruct.validation.arrays import flags, predictive, real
+from convexstruct.validation.arrays import predictive, real
 
 #: The tables of a point.
 TABLES = ("initial", "transition", "emission")
@@ -50,14 +50,13 @@ TABLES = ("initial", "transition", "emission")
 class HiddenMarkov:
     """Sequences to be explained by a hidden Markov model; made by `HiddenMarkov.read`.
 
-    observed : the sequences, their symbols and weights. n_states : S. prior : the pseudo-counts. allowed : which
-    probabilities may be above 0, by the names of the tables. workers : where the sequences are worked on, if not here.
+    observed : the sequences, their symbols and weights. n_states : S. prior : the pseudo-counts. workers : where the
+    sequences are worked on, if not here.
     """
 
     observed: Observations
     n_states: int
     prior: Pseudocounts
-    allowed: Mapping[str, Flags]
     workers: Workers | None = field(default=None, repr=False, kw_only=True, metadata=OPTIONAL)
     family: ClassVar[str] = "log_linear"
 
@@ -72,9 +71,6 @@ class HiddenMarkov:
         *,
         weights: ArrayLike | None = None,
         pseudocounts: Any = 0.0,
-        allowed_initial: ArrayLike | None = None,
-        allowed_transition: ArrayLike | None = None,
-        allowed_emission: ArrayLike | None = None,
     ) -> HiddenMarkov:
         """Validate the data.
 
@@ -83,38 +79,30 @@ class HiddenMarkov:
         symbols : a list of arrays (T_k,) of whole numbers 0 .. M - 1. n_states, n_symbols : S and M.
         weights : (N,) omega_k, 1 by default.
         pseudocounts : one number, or three numbers or tables for initial (S,), transition (S, S) and emission (S, M).
-        allowed_initial, allowed_transition, allowed_emission : flags in the shapes of the tables, False where the
-            probability is 0; [previous, current]. Left to right: ``np.triu(np.ones((S, S), dtype=bool))``.
 
         Raises
         ------
         ValueError
-            If an argument is malformed or out of range, a row allows nothing, or some sequence has probability 0 under
-            every allowed model.
+            If an argument is malformed or out of range.
         """
         observed = Observations.read(symbols, n_symbols, weights)
-        s, m = whole("n_states", n_states, least=1), observed.n_symbols
+        size = whole("n_states", n_states, least=1)
         if observed.symbols.shape[1] != 1:
             raise sentence(f"symbols show {observed.symbols.shape[1]} channels, wanted one symbol a step")
-        given = (allowed_initial, allowed_transition, allowed_emission)
-        allowed = {}
-        for name, one, shape in zip(TABLES, given, ((s,), (s, s), (s, m))):
-            part = np.ones(shape, dtype=bool) if one is None else flags(f"allowed_{name}", one, shape)
-            if not part.any(axis=-1).all():
-                raise sentence(f"allowed_{name} has a row that allows nothing, wanted at least one True in each")
-            allowed[name] = part
-        uniform = _uniform(allowed)
-        problem = cls(observed, s, Pseudocounts.read(pseudocounts, uniform), allowed)
-        likelihood = expected(observed, uniform).log_likelihood[0]
-        if not np.isfinite(likelihood):
-            raise ValueError("the flags of what is allowed leave no way to show the sequences, wanted at least one")
-        return problem
+        some = random_models(1, size, observed.n_symbols)  # of the right shapes
+        return cls(observed, size, Pseudocounts.read(pseudocounts, some))
 
     # -- sizes ---------------------------------------------------------------------------------------------------------
 
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Those of the tables."""
+        s = self.n_states
+        return dict(zip(TABLES, ((s,), (s, s), (s, self.observed.n_symbols))))
+
     def trivial(self) -> tuple[Point, Point]:
-        """Uniform rows over what is allowed; the lower bound needs no witness."""
-        return self.point_of(_uniform(self.allowed)), {}
+        """Uniform rows; the lower bound needs no witness."""
+        return {name: np.full(shape, 1.0 / shape[-1]) for name, shape in self.shapes.items()}, {}
 
     @cached_property
     def trivial_value(self) -> float:
@@ -126,7 +114,7 @@ class HiddenMarkov:
     def as_point(self, value: Any) -> Point:
         """Read a mapping with initial (S,), transition (S, S) and emission (S, M)."""
         named = mapping("point", value, set(TABLES))
-        return {n: real(n, named[n], self.allowed[n].shape, finite=False, keep=False) for n in TABLES}
+        return {n: real(n, named[n], shape, finite=False, keep=False) for n, shape in self.shapes.items()}
 
     def models(self, point: Point) -> HiddenMarkovModels:
         """The tables as one model."""
@@ -139,21 +127,20 @@ class HiddenMarkov:
         return dict(zip(TABLES, (models.initial[r], models.transition[r], models.emission[r, 0])))
 
     def residuals(self, point: Point) -> Mapping[str, float]:
-        """How far the rows are from distributions over the allowed entries."""
+        """How far the rows are from distributions."""
         if not all(np.isfinite(point[name]).all() for name in TABLES):
             return {"rows off 1": math.inf}
         off = max(float(np.abs(point[name].sum(axis=-1) - 1.0).max()) for name in TABLES)
         off = off if off > gamma(max(self.n_states, self.observed.n_symbols) + 4) else 0.0
-        outside = [np.where(self.allowed[name], np.maximum(-point[name], 0.0), np.abs(point[name])) for name in TABLES]
-        return {"rows off 1": off, "probabilities outside": max(float(part.max()) for part in outside)}
+        return {"rows off 1": off, "below 0": max(0.0, *(-float(point[name].min()) for name in TABLES))}
 
     def repair(self, point: Point) -> Point:
-        """Rows with negative and forbidden entries set to 0, divided by their sums; uniform where all are 0."""
+        """Rows with negative entries set to 0, divided by their sums; uniform where all are 0."""
         repaired = {}
         for name in TABLES:
-            kept = np.where(self.allowed[name] & np.isfinite(point[name]), np.maximum(point[name], 0.0), 0.0)
+            kept = np.where(np.isfinite(point[name]), np.maximum(point[name], 0.0), 0.0)
             total = kept.sum(axis=-1, keepdims=True)
-            repaired[name] = np.where(total > 0, kept / np.where(total > 0, total, 1.0), _even(self.allowed[name]))
+            repaired[name] = np.where(total > 0, kept / np.where(total > 0, total, 1.0), 1.0 / kept.shape[-1])
         return repaired
 
     # -- what solvers ask ----------------------------------------------------------------------------------------------
@@ -187,8 +174,8 @@ class HiddenMarkov:
             return Rounded(math.inf)
         with np.errstate(all="ignore"):
             value, counted = self.misfit(self.models(point)), 0.0
-            for count, name in zip(self.prior, TABLES):
-                used = np.reshape(count, self.allowed[name].shape) * self.allowed[name]
+            for count, (name, shape) in zip(self.prior, self.shapes.items()):
+                used = np.reshape(count, shape)
                 some = used > 0
                 value = value - summed(log(exact(point[name][some])) * used[some])
                 counted += float(used.sum())
@@ -232,9 +219,8 @@ class HiddenMarkov:
             alike = by_length.setdefault(len(sequence), {})
             alike[sequence.tobytes()] = alike.get(sequence.tobytes(), 0.0) + float(weight)
         groups = [np.array(list(alike.values())) for alike in by_length.values()]
-        for count, name in zip(self.prior, TABLES):
-            used = np.reshape(count, self.allowed[name].shape) * self.allowed[name]
-            groups += [row[row > 0] for row in np.atleast_2d(used)]
+        for count, shape in zip(self.prior, self.shapes.values()):
+            groups += [row[row > 0] for row in np.atleast_2d(np.reshape(count, shape))]
         value = Rounded(0.0)
         for group in groups:
             if len(group):
@@ -277,12 +263,3 @@ class HiddenMarkov:
         if examples is not None:
             other = Observations.read(examples, self.observed.n_symbols)
         return other.chains.split(self.models(predictive(self.as_point(point))).decode(other)[0])
-
-
-def _even(allowed: Flags) -> Tensor:
-    return np.asarray(allowed / allowed.sum(axis=-1, keepdims=True), dtype=np.float64)
-
-
-def _uniform(allowed: Mapping[str, Flags]) -> HiddenMarkovModels:
-    initial, transition, emission = (_even(allowed[name]) for name in TABLES)
-    return HiddenMarkovModels(initial[None], transition[None], emission[None, None])

@@ -148,8 +148,6 @@ REFUSALS = (
         HiddenMarkov.read,
         {"symbols": [[0, 1]], "n_states": 2, "n_symbols": 2},
         [
-            ({"allowed_transition": np.array([[True] * 2, [False] * 2])}, "allowed_transition has a row that allows"),
-            ({"allowed_emission": np.array([[True, False]] * 2)}, "leave no way to show the sequences"),
             ({"symbols": [[[0, 1]]]}, "2 channels, wanted one symbol a step"),
             ({"pseudocounts": (0.0, np.ones((3, 3)), 0.0)}, "smoothing of transition"),
             ({"pseudocounts": Hostile()}, "smoothing is a Hostile, wanted a number of at least 0"),

@@ -64,13 +64,9 @@ class BaumWelch:
 
 
 def _starts(problem: HiddenMarkov, start: Solution | None, restarts: int, seed: int) -> HiddenMarkovModels:
-    """Models with rows drawn uniformly from the simplex over the allowed entries; the first is ``start``, if there is
-    one."""
+    """Models with rows drawn uniformly from the simplex; the first is ``start``, if there is one."""
     drawn = random_models(restarts, problem.n_states, problem.observed.n_symbols, seed)
-    tables = []
-    for name, table in zip(TABLES, (drawn.initial, drawn.transition, drawn.emission[:, 0])):
-        kept = table * problem.allowed[name]
-        tables.append(kept / kept.sum(axis=-1, keepdims=True))
-        if start is not None:
-            tables[-1][0] = start.point[name]
-    return HiddenMarkovModels(tables[0], tables[1], tables[2][:, None])
+    if start is not None:
+        for name, table in zip(TABLES, (drawn.initial, drawn.transition, drawn.emission[:, 0])):
+            table[0] = start.point[name]
+    return drawn
