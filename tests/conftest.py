@@ -22,6 +22,11 @@ settings.register_profile("patient", max_examples=30, deadline=None, suppress_he
 settings.load_profile("patient")
 
 
+#: Until all tests are collected, hardly anything is garbage.
+gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """The modules and the thousands of tests live to the end: no collection of garbage has to look at them again."""
     gc.freeze()
+    gc.enable()
