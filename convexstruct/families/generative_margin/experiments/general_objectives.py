@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from convexstruct import losses
 from convexstruct.arrays import Labels, Vector
 from convexstruct.core.driver import solve
-from convexstruct.core.experiment import Sheet
+from convexstruct.core.experiment import Sheet, standard_error
 from convexstruct.core.solution import Solution
 from convexstruct.datasets.generated.ring import EASY, HARD, Noise, ring
 from convexstruct.datasets.real.protein import AMINO_ACIDS, STRUCTURES, protein
@@ -66,12 +66,11 @@ class Data(NamedTuple):
             self.symbols[some], self.states[some], self.n_states, self.n_symbols, eta=eta, loss=self.loss
         )
 
-    def errors(self, theta: Vector, low: int, high: int | None) -> tuple[Vector, Vector]:
-        """The loss of each sequence of a range, and its length (1 where the error is a loss a sequence)."""
+    def errors(self, theta: Vector, low: int, high: int | None) -> tuple[Vector, list[int] | None]:
+        """The losses of a range of sequences: of each position, with their lengths, or of each sequence."""
         found = self.problem(low, high, 1.0).predict(theta)
-        true = self.states[low:high]
-        each = np.array([float(self.cost[a, b].sum()) for a, b in zip(true, found)])
-        return each, np.array([len(a) if self.share else 1 for a in true], dtype=np.float64)
+        each = [self.cost[a, b] for a, b in zip(self.states[low:high], found)]
+        return (np.concatenate(each), list(map(len, each))) if self.share else (np.array([a.sum() for a in each]), None)
 
     def read_off(self, theta: Vector, low: int) -> bool:
         """Whether every sequence from ``low`` on is decoded as its own symbols."""
@@ -115,11 +114,9 @@ def run(sheet: Sheet) -> None:
             sheet.step(f"{of}, {name}: eta {best:g} on all examples")
             solution = train(examples, name, best, n + m)
             each, lengths = examples.errors(solution.point["theta"], n + m, None)
-            mean, k = float(each.sum() / lengths.sum()), len(each)
-            away = each - mean * lengths  # sequences are drawn as a whole: a standard error of their ratio
-            se = float(np.sqrt(k / (k - 1) * (away @ away)) / lengths.sum())
             read_off[of] += examples.read_off(solution.point["theta"], n + m)
-            sheet.add(of, name, best, found[best], mean, se, solution.gap, solution.seconds)
+            se = standard_error(each, lengths)
+            sheet.add(of, name, best, found[best], each.mean(), se, solution.gap, solution.seconds)
     sheet.notes += [
         f"eta from {', '.join(f'{eta:g}' for eta in etas)}, by the error on the validation examples; test: a model "
         f"trained on those and the training examples; se: standard error of the test error over sequences; every "
@@ -156,8 +153,7 @@ def train(data: Data, name: str, eta: float, n: int) -> Solution:
 
 def _validated(data: Data, name: str, eta: float) -> float:
     n, m = data.sizes
-    each, lengths = data.errors(train(data, name, eta, n).point["theta"], n, n + m)
-    return float(each.sum() / lengths.sum())
+    return float(data.errors(train(data, name, eta, n).point["theta"], n, n + m)[0].mean())
 
 
 def _ring(sheet: Sheet, noise: Noise) -> Data:

@@ -9,10 +9,8 @@ better than EM's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from convexstruct.core.experiment import Sheet
-from convexstruct.families.unsupervised_margin.experiments.draws import SETTINGS, STARTS, proteins
+from convexstruct.families.unsupervised_margin.experiments.draws import SETTINGS, proteins
 from convexstruct.families.unsupervised_margin.experiments.errors import (
     EM_BEST,
     EM_MEAN,
@@ -23,12 +21,8 @@ from convexstruct.families.unsupervised_margin.experiments.errors import (
     RETRAINED,
     SDP,
     SHOWN,
-    Measured,
     compare,
-    errors_of,
-    labels_of,
 )  # fmt: skip
-from convexstruct.families.unsupervised_margin.labels_from_gram import best_names
 
 NAME = "table2"
 PAPER = "paper 3, table 2"
@@ -57,12 +51,7 @@ def run(sheet: Sheet) -> None:
     except ValueError as error:
         missing = str(error)
         sets = tuple(each for each in sets if not each.startswith("PROT"))
-    before = [
-        f"{draws} draws a set",
-        "published: the paper's means and its +- over 10 repeats, its one EM column under 'EM mean', CDHMM under "
-        "'SDP'; they are compared with, not aimed at",
-    ]
-    compare(sheet, dict.fromkeys(sets, draws), measured_draw, before)
+    compare(sheet, sets, draws)
     sheet.notes += [
         "protein windows: each place of a window has a table of its own, in EM and in the kernel; with one table for "
         "all 20^3 windows nearly every window of a draw would be a symbol of its own",
@@ -72,11 +61,3 @@ def run(sheet: Sheet) -> None:
     if missing:
         sheet.notes.append(f"PROT1 and PROT2 left out: {missing}")
     sheet.left_out(f"{DRAWS - draws} of {DRAWS} draws of each set and the other sets left out")
-
-
-def measured_draw(which: str, seed: int, methods: Sequence[str]) -> Measured:
-    """The methods on one draw of a set."""
-    setting = SETTINGS[which]
-    draw = setting.draw(seed)
-    found, of_runs, facts = labels_of(draw, setting.problem(draw), STARTS + seed, methods, gap=setting.gap)
-    return Measured(errors_of(found, of_runs, methods, lambda labels: best_names(labels, draw.truth).error), facts)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from convexstruct.datasets.real.sources import VARIABLE
-from convexstruct.families.unsupervised_margin.experiments import collapse_sdp, table2, table3
+from convexstruct.families.unsupervised_margin.experiments import collapse_sdp, errors, table3
 from convexstruct.families.unsupervised_margin.experiments.errors import (
     EM_BEST,
     EM_MEAN,
@@ -41,7 +41,7 @@ def test_rows_hold_means_and_paired_standard_errors() -> None:
 @pytest.mark.parametrize("name", ["SYNTH1", "SYNTH2", "SYNTH3", "SYNTH4"])
 def test_the_sdps_labels_are_the_observed_symbols(name: str) -> None:
     """It explains table 1: the labels found are the symbols, so their error is that of the symbols."""
-    measured = table2.measured_draw(name, 0, (SDP, SHOWN))
+    measured = errors.measured_draw(name, 0, (SDP, SHOWN))
     assert measured.facts["the SDP's labels are the observed symbols"]
     assert measured.error[SDP] == measured.error[SHOWN]
 
