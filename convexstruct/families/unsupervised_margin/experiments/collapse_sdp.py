@@ -28,7 +28,7 @@ from convexstruct.families.unsupervised_margin.experiments.draws import SETTINGS
 from convexstruct.families.unsupervised_margin.labels_from_gram import best_names, labels_from_gram
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.supervised import supervised
-from convexstruct.plots import GREY, LOWER, UPPER, lines, panels, signed
+from convexstruct.plots import GREY, LOWER, UPPER, lines, panels
 from convexstruct.tolerances import HIGH, LOW
 
 NAME = "collapse-sdp"
@@ -97,8 +97,6 @@ def run(sheet: Sheet) -> None:
         "balanced.": draw_bounds(sheet.table()),
         "Scheme (12) from the cut of a random labelling. Left: what the master claims, and proved bounds. Right: "
         "largest entries by which C, D and M differ from uniform and from the optimum.": draw_rounds(end, optimum),
-        "C (first label) and D of each round, from a random labelling: 0 and 1 are labels, what is uniform is "
-        "white.": draw_tables(end),
     }
 
 
@@ -175,21 +173,4 @@ def draw_rounds(found: Steps12, optimum: Matrix) -> Figure:
     }
     largest = {label: (np.abs(each).max(axis=(1, 2)), colour, "-") for label, (each, colour) in away.items()}
     lines(right, at, largest, xlabel="round", ylabel="largest difference", yscale="log")
-    return figure
-
-
-def draw_tables(found: Steps12) -> Figure:
-    """Every entry of C's first column and of D, a column of the picture a round."""
-    figure, both = panels(2, size=(9.0, 3.6))
-    n = len(found.master)
-    for axes, table, labels, title in zip(
-        both,
-        (found.c[:, :, 0].T, found.d.reshape(n, -1).T),
-        (found.c.shape[2], found.d.shape[2]),
-        ("C, first label: one line a position", "D: one line a pair and its labels"),
-    ):
-        image = signed(axes, table - 1 / labels, 1 - 1 / labels, aspect="auto", interpolation="none",
-                       extent=(0.5, n + 0.5, len(table), 0))  # fmt: skip
-        axes.set(xlabel="round", title=title, yticks=[])
-        figure.colorbar(image, ax=axes, label=f"less {1 / labels:g}", shrink=0.85)
     return figure
