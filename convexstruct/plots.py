@@ -360,16 +360,6 @@ def named_bars(axes: Axes, names: Sequence[str]) -> None:
     axes.invert_yaxis()
 
 
-def two_bars(table: Sequence[Mapping[str, Any]], names: Sequence[str], *panes: tuple[str, str, str]) -> Figure:
-    """Two panels of `bars`: each of ``panes`` names a column of the table, that of its errors, and what it shows."""
-    figure, both = panels(2, size=(8.5, 1.2 + 0.42 * len(table)), sharey=True)
-    for axes, colour, (column, errors, said) in zip(both, (LOWER, UPPER), panes, strict=True):
-        bars(axes, [row[column] for row in table], [row[errors] for row in table], colour)
-        axes.set_xlabel(said)
-    named_bars(both[0], names)
-    return figure
-
-
 def signed(axes: Axes, table: Any, most: float, **options: Any) -> AxesImage:
     """A table as a picture, blue below 0 and red above, of full colour at -+``most``."""
     axes.tick_params(length=0)

@@ -31,7 +31,7 @@ from convexstruct.families.energy_network.unrolled import UnrolledEnergyNetwork
 from convexstruct.families.log_linear import ConditionalRandomField
 from convexstruct.families.structured_svm import StructuredSVM
 from convexstruct.features.graphs.pairwise import read_pairwise
-from convexstruct.plots import LOWER, UPPER, finish, panels, two_bars
+from convexstruct.plots import LOWER, UPPER, finish, panels
 from convexstruct.tolerances import LOW
 
 NAME = "scene-spen"
@@ -146,10 +146,6 @@ def run(sheet: Sheet) -> None:
     ]
     sheet.left_out(
         f"{QUICK_IMAGES} training images, every so many of the test images, one penalty each, few iterations"
-    )
-    rows = sheet.table()
-    sheet.figures["Errors and F1 on the test images, whiskers of one standard error."] = two_bars(
-        rows, list(MODELS), ("Hamming", "se", "labels that are wrong"), ("F1", "se of F1", "F1, mean")
     )
     figure, (axes,) = panels(size=(5.6, 3.6))
     for name, colour in (("central", LOWER), ("forward", UPPER)):

@@ -26,7 +26,7 @@ from convexstruct.datasets.real.ocr_letters import LETTERS, N_FOLDS, Words, ocr_
 from convexstruct.families.structured_svm.experiments.training import NOTHING, Trained, train
 from convexstruct.families.structured_svm.problem import Scaling
 from convexstruct.features.graphs.pairwise import read_pairwise
-from convexstruct.plots import panels, signed, two_bars
+from convexstruct.plots import panels, signed
 from convexstruct.tolerances import LOW
 
 NAME = "ocr"
@@ -124,9 +124,6 @@ def run(sheet: Sheet) -> None:
         f"one fold, {QUICK_WORDS} training and {QUICK_WORDS} test words; nine other folds, training on nine folds and "
         "most values of C left out"
     )
-    table = sheet.table()
-    named = [f"{row['method']}, train on {row['protocol']}" for row in table]
-    figure = two_bars(table, named, ("letter error", "se", "letter error"), ("word error", "se of words", "word error"))
     pictured, (axes,) = panels(size=(6.2, 5.4))
     image = signed(axes, shown, float(np.abs(shown).max()) or 1.0)
     for set_ticks in (axes.set_xticks, axes.set_yticks):
@@ -134,7 +131,6 @@ def run(sheet: Sheet) -> None:
     axes.set(xlabel="next letter", ylabel="letter")
     pictured.colorbar(image, ax=axes, shrink=0.85, label="weight")
     sheet.figures = {
-        "Letter and word error on the test words, whiskers of one standard error over the runs.": figure,
         f"Weights of pairs of letters, M3N with margin scaling, protocol '{protocols[-1]}', first run: rows are the "
         "first letter of the pair, columns the second.": pictured,
     }
