@@ -246,8 +246,8 @@ def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
 def test_every_executor_gives_the_serial_sums_and_a_bracket_that_overlaps(
     kind: type, executor: Executor, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
 ) -> None:
-    if request.node.callspec.params["executor"] == "spawn" and kind not in CUT[::3]:
-        return  # every kind travels to the processes of a fork, and of a cluster
+    if request.node.callspec.params["executor"] in AFAR and kind not in CUT[::3]:
+        return  # every kind travels to the processes of a fork
     problem = next(problems(kind))
     alike(problem, sharded(problem, executor, 3), 1.0)
     serial, found = (solve(problem, tol=1e-3, max_iterations=60, executor=where) for where in (None, executor))
