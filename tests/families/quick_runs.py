@@ -112,7 +112,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "ocr": {"ocr_letters": lambda: words(100, 8, blurred=0.1), "QUICK_WORDS": 30},
     "online-learners": {"ocr_letters": lambda: words(30, 8, blurred=0.1)},
     "cutting-planes": {"QUICK_EXAMPLES": 4, "QUICK_EPS": (1.0, 0.1), "QUICK_SIZES": (2, 4)},
-    "scene-spen": {SCENE: parts(scenes, 60, 7), "QUICK_ITERATIONS": 10, "TIMED": 1},
+    "scene-spen": {SCENE: parts(scenes, 60, 7), "QUICK_IMAGES": 40, "QUICK_ITERATIONS": 10, "TIMED": 1},
     "snakes": {"snakes": parts(snakes, 10, 9, 2, 4)},
     "table1": {f"{TABLE2}.QUICK_DRAWS": 2, f"{TABLE2}.QUICK_SETS": ("SYNTH1",)},
     "table2": {READER: long_proteins, "QUICK_DRAWS": 2, "QUICK_SETS": ("SYNTH1",)},
