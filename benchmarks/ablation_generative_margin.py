@@ -47,8 +47,8 @@ def _ring(sequences: int, length: int, noise: Noise, seed: int, eta: float = 0.1
     return GenerativeMargin.hmm(data.symbols, data.states, *sizes, eta=eta, loss="ring")
 
 
-def _rescaled(seed: int) -> GenerativeMargin:
-    return replace(_ring(20, 12, EASY, seed, states=5), rescaled=True)
+def _rescaled(seed: int, eta: float = 0.1) -> GenerativeMargin:
+    return replace(_ring(20, 12, EASY, seed, eta, states=5), rescaled=True)
 
 
 def _counts(rows: int, children: int, seed: int) -> GenerativeMargin:
@@ -121,7 +121,7 @@ MASTERS = (
 )
 INTERIOR = (
     *options(share=(0.01, 0.1)),
-    *numbers(cutting_planes, CENTRING=(0.1,), TO_BORDER=(0.9,), FIRST_DELTA=(1.0,)),
+    *numbers(cutting_planes, CENTRING=(0.1,), TO_BORDER=(0.9,), FIRST_DELTA=(1.0,), NATS=(2.0, NEVER)),
 )
 #: Small cases in which parameters end near 0, or at it.
 EDGES = [case.build for case in CASES if case.name in ("hmm-large-eta", "hmm-zeros-in-c")]
@@ -144,4 +144,5 @@ STUDIES = [
     Study("decomposition, easy", seeds(_ring, 20, 10, EASY, n=2, states=5), ProximalRSD(), 1e-5, MASTERS),
     Study("decomposition, hard", seeds(_ring, 20, 10, HARD, n=2, eta=1.0, states=5), ProximalRSD(), 1e-2, MASTERS),
     Study("cutting planes, rescaled", seeds(_rescaled, n=3), CuttingPlanes(), 1e-6, INTERIOR),
+    Study("cutting planes, large eta", seeds(_rescaled, 1000.0, n=3), CuttingPlanes(), 1e-6, INTERIOR),
 ]

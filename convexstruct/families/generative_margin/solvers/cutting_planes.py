@@ -50,6 +50,8 @@ from convexstruct.marginals.triplets import sums_by
 CENTRING = 0.5
 #: A step goes this share of the way to where a room or a multiplier is 0.
 TO_BORDER = 0.99
+#: A step moves no theta by more, in nats: where some e^theta is nearly 0 the matrix is nearly singular.
+NATS = 8.0
 #: Minus theta of what neither c nor the truth uses, in nats: no labelling that uses it is then the most violated.
 RULED_OUT = 1e4
 #: Missing mass of each block at the start, in nats: far from the border of (4), which is steep.
@@ -180,7 +182,9 @@ class _Master:
         )
 
     def solve(self, gap: float, max_steps: int) -> None:
-        """Newton steps until the sum of all products of room and multiplier is below ``gap``."""
+        """Newton steps until the value of the master is within ``gap`` of the bound. Where eta is large, products of
+        rooms and multipliers are below it long before the first equation of the module holds, without which no bound
+        does."""
         problem, of = self.problem, self.problem.layout.block_of
         choose = sums_by(self.example, len(self.eps))
         diagonal = np.arange(problem.dimension)
@@ -188,15 +192,16 @@ class _Master:
             deadline.check()
             room, at = self._rooms(self.theta, self.eps), self._at
             mass, slope, own = np.exp(self.theta), -problem.c, np.zeros(problem.dimension)
+            value = -float(problem.c @ self.theta)
             if problem.general is not None:
-                _, rise, own = problem.general.parameters.extended(self.theta)
-                slope = slope + rise
+                paid, rise, own = problem.general.parameters.extended(self.theta)
+                slope, value = slope + rise, value + float(paid.sum())
             price = self._paid * self._h.slope(self.eps)
             products = float(sum(left @ each for left, each in zip(room, at)))
-            rest = slope + self.A.T @ at.z + self._limits.T @ at.kap + at.lam[of] * mass
-            away = max(np.abs(rest).max(), np.abs(price - choose @ at.z - at.y).max())
-            if products <= gap and away * problem.dimension <= gap:
-                return
+            if products <= gap:
+                self.improve()
+                if value + float(self._paid @ self._h.value(self.eps)) - self.bound <= gap:
+                    return
             m = CENTRING * min(products, 2.0 * gap) / self._n_products
             aim, ratio = _Multipliers(*(m / left for left in room)), [each / left for each, left in zip(at, room)]
             in_theta = slope + self.A.T @ aim.z + self._limits.T @ aim.kap + aim.lam[of] * mass
@@ -217,7 +222,7 @@ class _Master:
                 self.A @ d_theta - d_eps[self.example], -d_eps, steep @ d_theta, self._limits @ d_theta
             )
             steps = [goal - each + rate * fall for goal, each, rate, fall in zip(aim, at, ratio, falls)]
-            primal = min(1.0, *(_longest(left, -fall) for left, fall in zip(room, falls)))
+            primal = min(1.0, NATS / np.abs(d_theta).max(), *(_longest(left, -fall) for left, fall in zip(room, falls)))
             dual = min(1.0, *(_longest(each, step) for each, step in zip(at, steps)))
             for _ in range(SEARCH_TRIALS):  # all but (4) is linear
                 moved = self._rooms(self.theta + primal * d_theta, self.eps + primal * d_eps)

@@ -10,6 +10,7 @@ import pytest
 
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
+from convexstruct.datasets.generated.ring import EASY, ring
 from convexstruct.families.generative_margin import CuttingPlanes
 from convexstruct.families.generative_margin.cases import zeros_in_c
 from convexstruct.families.generative_margin.problem import GenerativeMargin
@@ -33,8 +34,21 @@ def meets(problem: GenerativeMargin, build: Callable[[GenerativeMargin], Formula
 
 @every_kind
 @pytest.mark.parametrize("rescaled", [False, True])
-def test_it_meets_the_enumerated_optimum(make: Callable[[int], GenerativeMargin], rescaled: bool) -> None:
-    meets(replace(make(4), rescaled=rescaled))
+@pytest.mark.parametrize("eta", [0.3, 10.0, 100.0, 1000.0])
+def test_it_meets_the_enumerated_optimum(make: Callable[[int], GenerativeMargin], rescaled: bool, eta: float) -> None:
+    meets(replace(make(4), rescaled=rescaled, eta=eta))
+
+
+@pytest.mark.parametrize("rescaled", [False, True])
+@pytest.mark.parametrize("eta", [1.0, 10.0, 100.0])
+def test_it_ends_with_a_proof_where_slacks_are_dear(rescaled: bool, eta: float) -> None:
+    data = ring(20, 20, 5, EASY, seed=1)
+    sizes = data.n_states, data.n_symbols
+    problem = GenerativeMargin.hmm(data.symbols, data.states, *sizes, eta=eta, loss="ring", rescaled=rescaled)
+    found = solve(problem, CuttingPlanes(), tol=HIGH)
+    assert found.status is Status.OPTIMAL
+    if not rescaled:
+        assert found.primal == pytest.approx(solve(problem, tol=HIGH).primal, rel=2.0 * HIGH.gap)
 
 
 @pytest.mark.parametrize("make", [small_hmm, small_network], ids=["hmm", "network"])
