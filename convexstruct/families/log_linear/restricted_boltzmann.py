@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from convexstruct import deadline
 from convexstruct.arrays import Matrix, Vector
-from convexstruct.core.options import at_least, flag, not_below, positive, read_options, seed
+from convexstruct.core.options import at_least, not_below, positive, read_options, seed
 from convexstruct.features.graphs.factors import Factors, factors_of_features
 from convexstruct.oracles.enumeration import labellings
 from convexstruct.validation.arguments import sentence
@@ -128,15 +128,13 @@ class Epoch(NamedTuple):
 class BoltzmannTraining:
     """Contrastive divergence for a restricted Boltzmann machine.
 
-    n_hidden : H. k : Gibbs sampling steps. persistent : whether chains continue from their last states instead of
-    starting at the data. epochs : passes over the data. batch : rows in a step. step : length of a step along the
-    gradient of the mean log-likelihood of the rows. momentum : share of the last step that is repeated. decay : weight
-    of |W|^2 / 2. seed : of the start and the chains.
+    n_hidden : H. k : Gibbs sampling steps from the data. epochs : passes over the data. batch : rows in a step. step :
+    length of a step along the gradient of the mean log-likelihood of the rows. momentum : share of the last step that
+    is repeated. decay : weight of |W|^2 / 2. seed : of the start and the chains.
     """
 
     n_hidden: int
     k: int = 1
-    persistent: bool = False
     epochs: int = 50
     batch: int = 50
     step: float = 0.1
@@ -146,7 +144,7 @@ class BoltzmannTraining:
 
     def __post_init__(self) -> None:
         read_options(
-            self, n_hidden=at_least(1), k=at_least(1), persistent=flag, epochs=at_least(1), batch=at_least(1),
+            self, n_hidden=at_least(1), k=at_least(1), epochs=at_least(1), batch=at_least(1),
             step=positive, momentum=not_below(0.0), decay=not_below(0.0), seed=seed,
         )  # fmt: skip
         if self.momentum >= 1.0:
@@ -168,13 +166,12 @@ class BoltzmannTraining:
         weights = 0.01 * rng.normal(size=(v.shape[1], self.n_hidden))
         machine = RestrictedBoltzmann(weights, np.log(share / (1.0 - share)), np.zeros(self.n_hidden))
         speed = RestrictedBoltzmann(*(np.zeros_like(a) for a in (weights, machine.visible, machine.hidden)))
-        still, chains = speed, v[: self.batch]
+        still = speed
         for _ in range(self.epochs):
             order = rng.permutation(len(v))
             for low in range(0, len(v), self.batch):
                 rows = v[order[low : low + self.batch]]
-                chains = machine.chain(chains if self.persistent else rows, self.k, rng)
-                gradient = machine.moments(rows).plus(-1.0, machine.moments(chains))
+                gradient = machine.moments(rows).plus(-1.0, machine.moments(machine.chain(rows, self.k, rng)))
                 shrink = RestrictedBoltzmann(machine.weights, still.visible, still.hidden)
                 gradient = gradient.plus(-self.decay, shrink)
                 speed = gradient.plus(self.momentum, speed)

@@ -58,10 +58,9 @@ def test_a_chain_has_the_distribution_of_the_transition_matrix() -> None:
     assert (np.abs(seen - wanted) < 6 * np.sqrt(wanted * (1 - wanted) / n) + 1e-12).all()
 
 
-@pytest.mark.parametrize("persistent", [False, True])
-def test_training_raises_the_likelihood_and_lowers_the_error(persistent: bool) -> None:
+def test_training_raises_the_likelihood_and_lowers_the_error() -> None:
     bars = np.repeat([[1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1], [1, 1, 1, 1, 1, 1]], 25, axis=0)
-    options = BoltzmannTraining(4, epochs=200, batch=20, step=0.2, persistent=persistent)
+    options = BoltzmannTraining(4, epochs=200, batch=20, step=0.2)
     epochs = list(options.train(bars.astype(float)))
     assert len(epochs) == 200
     assert epochs[-1].machine.log_likelihood(bars) > epochs[0].machine.log_likelihood(bars)

@@ -5,7 +5,7 @@ r"""Contrastive divergence (paper 4, 20.6): the model's moments from chains that
 No ln Z and no inference: a sweep draws each variable from its conditional (`convexstruct.inference.gibbs`), all samples
 at once. As k grows, E_D- f becomes the model's moments and this is stochastic gradient ascent on the likelihood. For
 small k the direction is the gradient of no function, and its fixed points are near the maximum, not at it (Hinton 2002;
-Carreira-Perpinan and Hinton 2005). ``persistent`` chains continue from their last states (Tieleman 2008).
+Carreira-Perpinan and Hinton 2005).
 
 **Erratum.** The slides call this a step on l_CD, with D- taken for fixed. There ln Z cancels: l_CD is linear in theta,
 and unbounded unless the moments agree.
@@ -32,7 +32,7 @@ import numpy as np
 from convexstruct import deadline
 from convexstruct.arrays import Labels, Vector
 from convexstruct.core.iterate import Iterate
-from convexstruct.core.options import at_least, flag, or_none, positive, read_options, seed
+from convexstruct.core.options import at_least, or_none, positive, read_options, seed
 from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.approximate_field import ApproximateField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
@@ -55,15 +55,13 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class ContrastiveDivergence:
-    """k : sweeps from the data in each step. persistent : whether chains continue from their last states instead.
-    steps : number of steps.
+    """k : sweeps from the data in each step. steps : number of steps.
 
     step : a_0, nats of a parameter for each unit of a moment; None: `first_steps` of the problem. decay : steps until
     it is half of that. seed : of the chains.
     """
 
     k: int = 1
-    persistent: bool = False
     steps: int = 500
     step: float | None = None
     decay: float = 100.0
@@ -71,7 +69,7 @@ class ContrastiveDivergence:
 
     def __post_init__(self) -> None:
         numbers = {"step": or_none(positive), "decay": positive, "seed": seed}
-        read_options(self, k=at_least(1), persistent=flag, steps=at_least(1), **numbers)
+        read_options(self, k=at_least(1), steps=at_least(1), **numbers)
 
     def iterate(
         self, problem: MarkovRandomField | ApproximateField, start: Solution | None = None
@@ -97,11 +95,11 @@ class ContrastiveDivergence:
         penalty = Penalty(problem.penalty.lam / unit, problem.penalty.l1 / unit)
         wanted, shares = problem.sums / problem.mass, weights / problem.mass
         theta = np.zeros(factors.dimension) if theta is None else theta.copy()
-        mean, chains = theta, samples
+        mean = theta
         largest = first_steps(factors, samples, shares) if self.step is None else self.step
         for t in range(self.steps):
             flat = np.asarray(factors.design @ theta)
-            chains = sampler.sweeps(flat, chains if self.persistent else samples, self.k, rng)
+            chains = sampler.sweeps(flat, samples, self.k, rng)
             gradient = wanted - factors.moments(factors.counts(chains, shares))
             length = largest / (1.0 + t / self.decay)
             theta = penalty.prox(theta + length * gradient, length)
@@ -109,8 +107,7 @@ class ContrastiveDivergence:
             yield Step(theta, mean)
 
     def _iterate(self, mean: Vector, done: int) -> Iterate:
-        kind = "persistent chains" if self.persistent else f"k = {self.k}"
-        said = f"contrastive divergence ({kind}) after {done} steps: the gradient of no likelihood, and no bound"
+        said = f"contrastive divergence (k = {self.k}) after {done} steps: the gradient of no likelihood, and no bound"
         return Iterate({"theta": mean}, None, math.inf, -math.inf, done, done=True, message=said)
 
 
