@@ -98,7 +98,10 @@ class ExampleFile:
     def _arrays(self, file: BinaryIO) -> dict[str, NDArray[Any]]:
         if read_heads(file).check != self.check:
             raise ValueError("has changed since the problem was made")
-        return read_arrays(file, self.n_bytes)
+        arrays = read_arrays(file, self.n_bytes)
+        for array in arrays.values():  # so that readers need no copy of their own
+            array.setflags(write=False)
+        return arrays
 
     def _features(self, arrays: dict[str, NDArray[Any]]) -> tuple[PairwiseFeatures, Vector]:
         lengths = wholes("lengths", arrays["lengths"], least=1, most=self.n_nodes)
