@@ -1,6 +1,8 @@
-"""One problem on each kind of executor: seconds, bytes that travel a round, and whether the bounds agree.
+"""One problem on each kind of executor: seconds, bytes that travel a round, and whether the bounds agree; and problems
+whose examples lie in files: seconds and peak memory.
 
     python benchmarks/scale.py [--examples 20000] [--quick] [--json FILE]
+    python benchmarks/scale.py --files 64 --examples 1000000 [--folder FOLDER]
 
 A conditional random field on chains of 12 nodes, 8 labels and 30 features, drawn, with a table of pairs: LBFGS, 20
 rounds, in one process, on threads, processes, and a Dask cluster of one and of two workers on this machine. Bytes are
@@ -9,6 +11,11 @@ those that workers sent, by their own counters (``transfer_outgoing_bytes_total`
 From the seconds of work and the bytes of a round the last table computes what n machines would take, with a network of
 10 Gbit and two tree passes of |w|, log2(n) hops each; it is arithmetic, no measurement, and leaves out what a cluster's
 scheduler takes.
+
+With ``--files`` chains of the same sizes are written to so many files (3 KB a chain; kept where a folder is given), and
+solved to `LOW`, each run in a process of its own: a conditional random field from a fifth of the files everywhere and
+of the same chains in memory, from all files here and on two Dask workers, and a structural SVM from a fifth of the
+files on two. Peaks are those of the process that calls `solve`, and of the largest worker.
 """
 
 from __future__ import annotations
@@ -17,7 +24,9 @@ import argparse
 import json
 import math
 import multiprocessing
+import resource
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -31,12 +40,16 @@ if not __package__:  # run as a script: the checkout is not on the path, only th
 import numpy as np
 
 import convexstruct as cs
+from benchmarks.measure import memory
+from convexstruct.datasets.example_files import write_chains
 from convexstruct.inference.shards import sharded
 
 #: The size of the examples, as in the docstring.
 LENGTH, LABELS, FEATURES = 12, 8, 30
 #: Rounds of a run, and of the part that is timed alone.
 ROUNDS, TIMED = 20, 10
+#: lam of the structural SVM from files: its optimum is below that of w = 0 by a tenth.
+SVM_LAM = 1e-2
 #: Bytes a second of a network of 10 Gbit.
 NETWORK = 1.25e9
 
@@ -97,21 +110,94 @@ def measured(problem: Any, kind: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def from_files(family: str, paths: list[str], kind: str) -> dict[str, Any]:
+    """A run to `LOW` on the chains of these files, in memory where the kind is "arrays"."""
+    scale = {"C_mean": 1.0} if family == "ConditionalRandomField" else {"lam": SVM_LAM}
+    made = getattr(cs, family)
+    problem = read(made, paths, scale) if kind == "arrays" else made.from_files(paths, **scale)
+    with places("serial" if kind == "arrays" else kind) as where:
+        begin, before = time.perf_counter(), time.process_time()
+        found = cs.solve(problem, tol=cs.LOW, executor=where)
+        seconds, own = time.perf_counter() - begin, time.process_time() - before
+    workers = resource.getrusage(resource.RUSAGE_CHILDREN)  # they have ended
+    largest = memory() * workers.ru_maxrss / resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {
+        "family": family, "examples": problem.n_examples, "kind": kind, "seconds": seconds, "status": found.status.name,
+        "primal": found.primal, "lower_bound": found.lower_bound, "own": own,
+        "theirs": workers.ru_utime + workers.ru_stime, "peak": memory(), "workers": largest,
+    }  # fmt: skip
+
+
+def read(made: Any, paths: list[str], scale: dict[str, float]) -> Any:
+    """The problem of the same chains in memory."""
+    x: list[Any] = []
+    labels: list[Any] = []
+    for path in paths:
+        with np.load(path) as file:
+            x.extend(file["node_features"].reshape(-1, LENGTH, FEATURES))
+            labels.extend(file["labels"].reshape(-1, LENGTH))
+    return made.read(x, labels, LABELS, **scale)
+
+
+def filed(folder: Path, n_files: int, n_chains: int, quick: bool) -> list[dict[str, Any]]:
+    """The rows of runs from files in a folder, which are written if there are none."""
+    paths = sorted(map(str, folder.glob("*.npz")))
+    if not paths:
+        sizes = {"length": LENGTH, "n_labels": LABELS, "n_features": FEATURES}
+        paths = list(map(str, write_chains(folder, n_files, n_chains, **sizes)))
+    fifth = paths[: max(len(paths) // 5, 1)]
+    runs = [("ConditionalRandomField", fifth, kind) for kind in ("arrays", "serial")]
+    if not quick:
+        runs += [("ConditionalRandomField", fifth, kind) for kind in ("processes", "dask 1", "dask 2")]
+        runs += [("ConditionalRandomField", paths, kind) for kind in ("serial", "dask 2")]
+        runs += [("StructuredSVM", fifth, "dask 2")]
+    rows = []
+    for run in runs:
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as own:
+            rows.append(row := own.submit(from_files, *run).result())
+        print(
+            f"{row['family']:22} {row['examples']:8} chains {row['kind']:10} {row['seconds']:6.1f} s"
+            f" (of a processor {row['own']:6.1f}, workers' {row['theirs']:6.1f}) {row['status']}"
+            f" {row['lower_bound']:.6g} to {row['primal']:.6g}"
+            f"  peak {row['peak']:5.0f} MiB, of a worker {row['workers']:5.0f}",
+            flush=True,
+        )
+    return rows
+
+
 def computed(work: float, n_bytes: int) -> list[dict[str, float]]:
     """Seconds of a round of ``work`` seconds on so many machines, and the share of it that is sums of w."""
     rows = []
     for n in (1, 10, 100, 1000):
-        travel = 2 * math.ceil(math.log2(n)) * n_bytes / NETWORK
-        rows.append({"machines": n, "round": work / n + travel, "share": travel / (work / n + travel)})
+        took = travel(n, n_bytes)
+        rows.append({"machines": n, "round": work / n + took, "share": took / (work / n + took)})
     return rows
+
+
+def travel(n: int, n_bytes: int) -> float:
+    """Seconds that a w of so many bytes is on its way to n machines and back."""
+    return 2 * math.ceil(math.log2(n)) * n_bytes / NETWORK
+
+
+def half(work: float, n_bytes: int) -> int:
+    """The least power of 2 of machines with which sums of w take half of a round or more."""
+    return next(n for n in (2**k for k in range(1, 64)) if travel(n, n_bytes) >= work / n)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="One problem on each kind of executor.")
     parser.add_argument("--examples", type=int, default=20_000)
     parser.add_argument("--quick", action="store_true", help="200 examples, without a cluster")
+    parser.add_argument("--files", type=int, help="examples in so many files instead")
+    parser.add_argument("--folder", type=Path, help="where these files are, or shall stay")
     parser.add_argument("--json", type=Path, help="write the rows to this file too")
     given = parser.parse_args()
+    if given.files:
+        with tempfile.TemporaryDirectory() as own:
+            written = filed(given.folder or Path(own), given.files, given.examples, given.quick)
+        if given.json:
+            given.json.write_text(json.dumps({"files": written}, indent=1), encoding="utf-8")
+        return
     problem = drawn(200 if given.quick else given.examples)
     rows, kinds = [], ["serial", "threads", "processes", "dask 1", "dask 2"]
     print(problem)
@@ -124,11 +210,13 @@ def main() -> None:
             f" a worker  bounds {apart:.1e} from the serial ones",
             flush=True,
         )
-    table = computed(rows[0]["round"], 8 * problem.dimension)
+    work, table = rows[0]["round"], computed(rows[0]["round"], 8 * problem.dimension)
     for line in table:
         print(
             f"{line['machines']:5.0f} machines: {1e3 * line['round']:9.4f} ms a round, {line['share']:.1%} of it travel"
         )
+    for size in (problem.dimension, 10**6, 10**7):
+        print(f"{size:8} weights: half of a round is travel from {half(work, 8 * size)} machines on")
     if given.json:
         given.json.write_text(json.dumps({"rows": rows, "computed": table}, indent=1), encoding="utf-8")
 
