@@ -17,7 +17,8 @@ for m that falls. eps is eliminated, since E'(z/s)E is diagonal, and a step is a
 are strictly feasible: after a new row eps_k is raised above it. So each theta is a point of (P), and gives an upper
 bound. Where the first equation holds, with mu = A'z, v = c - mu - R'kap - f' = lam e^theta > 0, as the dual wants.
 
-Where c is 0 in a whole column that the truth uses, mu must be 0 there, which no point inside has: no bound is found.
+Where c is 0 in a whole column that the truth uses, mu must be 0 there, which no point inside has. Newton's steps bring
+it near, and the certificate takes it as 0; not with slacks rescaled by the loss, for which no bound is found there.
 
 A master is solved until its gap is half of that of (P), no further: theta is then well inside, where rows are better
 than at a vertex, as with the analytic centre.
@@ -222,7 +223,8 @@ class _Master:
                 self.A @ d_theta - d_eps[self.example], -d_eps, steep @ d_theta, self._limits @ d_theta
             )
             steps = [goal - each + rate * fall for goal, each, rate, fall in zip(aim, at, ratio, falls)]
-            primal = min(1.0, NATS / np.abs(d_theta).max(), *(_longest(left, -fall) for left, fall in zip(room, falls)))
+            primal = NATS / max(NATS, np.abs(d_theta).max())
+            primal = min(primal, *(_longest(left, -fall) for left, fall in zip(room, falls)))
             dual = min(1.0, *(_longest(each, step) for each, step in zip(at, steps)))
             for _ in range(SEARCH_TRIALS):  # all but (4) is linear
                 moved = self._rooms(self.theta + primal * d_theta, self.eps + primal * d_eps)

@@ -72,6 +72,19 @@ def test_what_neither_c_nor_the_truth_uses_has_no_row(monkeypatch: pytest.Monkey
     assert solve(problem, CuttingPlanes(), tol=HIGH, max_iterations=20).gap > 0.1
 
 
+@pytest.mark.parametrize("eta", [0.5, 20.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_column_where_c_is_0_that_the_truth_uses_ends_with_a_proof(seed: int, eta: float) -> None:
+    rng, lengths = np.random.default_rng(seed), [3, 4, 2, 5]
+    states, symbols = ([rng.integers(0, n, size=t) for t in lengths] for n in (2, 3))
+    plain = GenerativeMargin.hmm(symbols, states, 2, 3, eta=eta)
+    c, emissions = plain.c.copy(), np.arange(plain.dimension - 6, plain.dimension).reshape(2, 3)
+    c[emissions[:, 2]] = 0.0
+    problem = replace(plain, c=c / plain.layout.block_sum(c)[plain.layout.block_of])
+    assert plain.truth_counts[emissions[:, 2]].all()
+    meets(problem, compact_dual)
+
+
 @pytest.mark.parametrize("lengths", [[1], [1, 1, 1]])
 def test_one_position_and_one_state_are_no_exception(lengths: list[int]) -> None:
     rng = np.random.default_rng(7)
