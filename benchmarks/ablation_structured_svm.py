@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,6 +24,7 @@ from convexstruct.families.structured_svm import (
     RelaxedMargin,
     StructuredSVM,
 )
+from convexstruct.families.structured_svm import problem as svm_problem
 from convexstruct.families.structured_svm.solvers import (
     dual_coordinate_ascent,
     excessive_gap,
@@ -37,6 +39,7 @@ from convexstruct.families.structured_svm.solvers.column_generation import (
     tempering,
 )
 from convexstruct.families.structured_svm.solvers.column_generation.pools import LabellingPools
+from convexstruct.features.graphs import feature_sizes
 from convexstruct.oracles.loopy import minimum_cut, pairwise
 
 #: More than any count, size or ratio: a limit of this size has no effect.
@@ -47,6 +50,14 @@ def _chains(chains: int, length: int, labels: int, features: int, seed: int, **g
     """Chains drawn from planted weights."""
     data = datasets.random_chains(chains, length, labels, features, seed=seed)
     return StructuredSVM.read(data.node_features, data.labels_each, data.n_labels, **({"beta": 1.0} | given))
+
+
+def _stamped(chains: int, length: int, labels: int, features: int, seed: int) -> StructuredSVM:
+    """The same with a time stamp as the last feature."""
+    data = datasets.random_chains(chains, length, labels, features, seed=seed)
+    x = data.node_features.copy()
+    x[:, -1] = 1.7e9 + 60.0 * x[:, -1]
+    return StructuredSVM.read(np.split(x, data.node_start[1:-1]), data.labels_each, labels, C=1.0)
 
 
 def _images(images: int, side: int, seed: int, **given: Any) -> StructuredSVM:
@@ -97,6 +108,10 @@ def _boundary(self: restricted_master._Newton) -> tuple[restricted_master._State
     return first, restricted_master.STEP_SHARE * self.reach(first)
 
 
+def _no_variances(features: Any, _weight: Any) -> Any:
+    return np.zeros(features.dimension)
+
+
 POOL_QP = (
     Mechanism("Mehrotra's corrector", patches={f"{restricted_master.__name__}:_Newton.corrected": _boundary}),
     Mechanism("system in the columns (gram)", patches={f"{pools.__name__}:LabellingPools.columns": _by_parameters}),
@@ -109,6 +124,13 @@ TEMPERING = (
     *numbers(column_generation, SWITCHES=((1e9,) * 3, (1e-9,) * 3, (3e-4,) * 3), SAMPLES=((0, 0), (8, 8))),
     *numbers(column_generation, INNER_SHARE=(1e-9,), FEW_NODES=(0,)),
     *numbers(tempering, POOR_SHARE=(NEVER,), UNJUDGED_STAGES=(1,), TEMPERATURE=(1.0,), SHRINK=(0.5,)),
+)
+#: What serves features of different sizes.
+SIZES = (
+    Mechanism("L-BFGS in scaled weights", patches={f"{svm_problem.__name__}:uniform_variances": _no_variances}),
+    *numbers(feature_sizes, EVEN_RATIO=(math.inf,)),
+    *numbers(pools, LARGE=(20.0, 1e4, math.inf)),
+    *numbers(restricted_master, RESTORATIONS=(0, 1)),
 )
 BOTH = (*TEMPERING, *POOL_QP)
 DEAR = (
@@ -153,6 +175,7 @@ STUDIES = [
     Study("svm, block Frank-Wolfe", seeds(_chains, 40, 8, 4, 15, n=2), BlockFrankWolfe(), 1e-2, FRANK_WOLFE),
     Study("svm, pooled blocks", seeds(_text, 100, 1000, 8, n=2), Blocks(), 3e-3, POOLED_BLOCKS),
     Study("svm, many labels", seeds(_chains, 40, 8, 40, 10, n=1), ColumnGeneration(), 1e-6, HANDED_OVER),
+    Study("svm, a time stamp", seeds(_stamped, 20, 5, 30, 5, n=2), ColumnGeneration(), 1e-6, SIZES),
     Study("svm, wide text", [partial(_text, 15, 8000, 6, 2, 200.0)], ColumnGeneration(), 1e-6, TAKEN_OVER),
     Study(
         "svm, wide text, slack scaling",

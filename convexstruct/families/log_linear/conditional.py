@@ -51,7 +51,7 @@ from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.families.log_linear.separable import never_falling, never_true, separates
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.example_files import FiledFeatures
-from convexstruct.features.graphs.feature_sizes import reason
+from convexstruct.features.graphs.feature_sizes import reason, squared
 from convexstruct.features.graphs.forbidden import read_pairs
 from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
 from convexstruct.features.graphs.score_errors import score_errors
@@ -269,10 +269,7 @@ class ConditionalRandomField(Penalised):
 
     @cached_property
     def _squared(self) -> PairwiseFeatures:
-        """The features with every entry squared; sparse ones share their indices."""
-        x, z = self.features.node_features, self.features.edge_features
-        squared = sp.csr_array((x.data**2, x.indices, x.indptr), x.shape) if sp.issparse(x) else x**2
-        return replace(self.features, node_features=squared, edge_features=None if z is None else z**2)
+        return squared(self.features)
 
     def witness(self, theta: Vector) -> Point:
         """The Gibbs distributions of theta as a dual point."""

@@ -53,7 +53,7 @@ from convexstruct.families.structured_svm.rounding import hinge_sum, objective, 
 from convexstruct.families.structured_svm.witness import Enclosed, Witness, infeasibility, read_witness
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.example_files import FiledFeatures
-from convexstruct.features.graphs.feature_sizes import reason
+from convexstruct.features.graphs.feature_sizes import reason, uniform_variances
 from convexstruct.features.graphs.gram import GramFeatures, gram_features
 from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
 from convexstruct.features.graphs.pairwise_loss import PairwiseLoss, read_loss
@@ -218,6 +218,12 @@ class StructuredSVM:
     def joint_of_truth(self) -> Vector:
         """`truth_joint`, computed."""
         return self.features.joint(self.features.truth, self.ceiling)
+
+    def uniform_variances(self) -> Vector:
+        """Of the joint features under C omega, where all labels are equally probable; see `feature_sizes`. (d,)."""
+        if isinstance(self.features, FiledFeatures) and self.shards is not None:
+            return self.shards.total(self.uniform_variances)
+        return uniform_variances(self.features, self.ceiling)
 
     @cached_property
     def trivial_value(self) -> float:

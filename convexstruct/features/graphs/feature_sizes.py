@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import scipy.sparse as sp
 
+from convexstruct.arrays import Vector
 from convexstruct.features.graphs.gram import GramFeatures
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 
@@ -24,6 +27,24 @@ def even(features: PairwiseFeatures) -> bool:
     flat = np.concatenate([part.toarray().ravel() if sp.issparse(part) else np.ravel(part) for part in sizes])
     flat = np.append(flat[flat > 0], 1.0)  # edges that share a table have a feature of 1
     return bool(flat.max() <= EVEN_RATIO * flat.min())
+
+
+def squared(features: PairwiseFeatures) -> PairwiseFeatures:
+    """The features with every entry squared; sparse ones share their indices."""
+    x, z = features.node_features, features.edge_features
+    entries = sp.csr_array((x.data**2, x.indices, x.indptr), x.shape) if sp.issparse(x) else x**2
+    return replace(features, node_features=entries, edge_features=None if z is None else z**2)
+
+
+def uniform_variances(features: PairwiseFeatures, weight: Vector) -> Vector:
+    """sum_i c_i of the variances of the joint features where all labels of a node, and all pairs of an edge, are
+    equally probable, without the covariances inside an example; weight : (N,) c. Shape (d,)."""
+    labels = features.n_labels
+    node = np.repeat(weight[features.example][:, None], labels, axis=1)
+    of_edges = weight[features.edge_example][:, None, None]
+    edge = np.broadcast_to(of_edges, (features.n_edges, labels, labels)) / labels**2
+    edge = edge.sum(axis=0) if features.shared else edge
+    return squared(features).adjoint(node * (labels - 1) / labels**2, edge)
 
 
 def reason(features: PairwiseFeatures, lam: float, C: float, kernel: GramFeatures | None = None) -> str:

@@ -42,6 +42,7 @@ from convexstruct.families.structured_svm.solvers.column_generation.restricted_m
 from convexstruct.families.structured_svm.solvers.column_generation.tempering import Temper
 from convexstruct.families.structured_svm.solvers.example_blocks import starting_w
 from convexstruct.features.graphs.example_files import FiledFeatures
+from convexstruct.features.graphs.feature_sizes import even
 from convexstruct.inference.exact import TreeInference
 
 #: The problem restricted to the pools is solved to this share of the remaining gap: the next labellings change it
@@ -179,8 +180,9 @@ def step_work(problem: StructuredSVM, columns: int) -> float:
 
 
 def ascends(problem: StructuredSVM) -> bool:
-    """Whether the ascent serves: it needs exact best labellings, and no weight that must be >= 0."""
-    return problem.oracle.exact and not problem.features.associative
+    """Whether the ascent serves: it needs exact best labellings, no weight that must be >= 0, and features that do not
+    differ much in size, since else, an example at a time, it hardly moves."""
+    return problem.oracle.exact and not problem.features.associative and even(problem.features)
 
 
 def tempered(problem: StructuredSVM, cheap: bool) -> bool:

@@ -17,6 +17,9 @@ from convexstruct.families.structured_svm.solvers.column_generation.restricted_m
 
 #: Columns are held densely where more than this share of their entries is not zero.
 DENSE_SHARE = 0.15
+#: A feature so many times as large as half of the others is large: with it, the Gram matrix has lost the others' last
+#: four digits. At 20 labels and more, 1,000 times lose the optimum, 20 times gain nothing.
+LARGE = 100.0
 #: Columns, or rows of their Gram matrix, computed between two checks of the deadline.
 ROWS = 256
 
@@ -37,6 +40,7 @@ class LabellingPools:
         self.a: Any = sp.csr_array((0, problem.dimension))
         self._nonzeros = 0
         self._gram: Matrix | None = None
+        self._large = np.zeros(0, dtype=np.intp)
         self.b, self.alpha = np.zeros(0), np.zeros(0)
         self.owner = np.zeros(0, dtype=np.intp)
         self.add(features.truth)
@@ -84,21 +88,28 @@ class LabellingPools:
         self.b, self.owner = self.b[order], self.owner[order]
         self.alpha, self._labels = self.alpha[order], [self._labels[j] for j in order]
         self.a = _stacked(parts, self._nonzeros > DENSE_SHARE * len(order) * self.problem.dimension)[order]
-        small = len(order) < self.problem.dimension and not features.associative
-        self._gram = self._gram_with(old, order) if small else None
-        return PoolColumns(self.a, self.b, self.owner, self._gram, self.alpha if self.alpha.any() else None)
+        known = self.alpha if self.alpha.any() else None
+        if len(order) >= self.problem.dimension or features.associative:
+            self._gram = None
+            return PoolColumns(self.a, self.b, self.owner, alpha=known)
+        large = large_features(self.a)
+        if not np.array_equal(large, self._large):
+            self._gram, self._large = None, large
+        self._gram = self._gram_with(old, order)
+        return PoolColumns(self.a, self.b, self.owner, self._gram, known, large)
 
     def _gram_with(self, old: int, order: Index) -> Matrix:
-        """The Gram matrix of the columns, which are in a new ``order`` (m,): products are taken with those alone that
-        were not among the ``old`` first."""
+        """The Gram matrix of the columns without their large features. They are in a new ``order`` (m,): products are
+        taken with those alone that were not among the ``old`` first."""
         place = np.argsort(order)  # of each column in the order of before, the new ones last
         gram, known = np.empty((len(order), len(order))), 0
+        columns = without(self.a, self._large)
         if self._gram is not None:
             gram[np.ix_(place[:old], place[:old])], known = self._gram, old
         for low in range(known, len(order), ROWS):
             deadline.check()
             rows = place[low : low + ROWS]
-            product = self.a[rows] @ self.a.T
+            product = columns[rows] @ columns.T
             gram[rows] = product.toarray() if sp.issparse(product) else product
             gram[:, rows] = gram[rows].T
         return gram
@@ -115,6 +126,23 @@ class LabellingPools:
             return of_single_labellings(truth, features.node_start, labels, owner, share)
 
         return made
+
+
+def large_features(a: Any) -> Index:
+    """Which features (d,) of columns a (M, d) are larger than `LARGE` times half of the others, at most M of them."""
+    size = abs(a).max(axis=0)
+    size = np.ravel(size.toarray() if sp.issparse(size) else size)
+    large = np.flatnonzero(size > LARGE * np.median(size[size > 0])) if size.any() else np.zeros(0, dtype=np.intp)
+    return np.sort(large[np.argsort(size[large])[-a.shape[0] :]])
+
+
+def without(a: Any, features: Index) -> Any:
+    """Columns a (M, d) with 0 at some ``features``."""
+    if not len(features):
+        return a
+    kept = np.ones(a.shape[1])
+    kept[features] = 0.0
+    return a @ sp.diags_array(kept) if sp.issparse(a) else a * kept
 
 
 def _stacked(parts: list[Any], dense: bool) -> Any:

@@ -7,14 +7,20 @@ and multipliers alpha_j >= 0, sum_{j in i} alpha_j = c_i, a Newton step eliminat
 
     (lam I + sum_i sum_{j in i} D_j (a_j - m_i)(a_j - m_i)') dw = ...,     D = alpha / s,   m_i = mean of a under D,
 
-a system of size d or, by Woodbury's formula, of the number of columns, whichever is smaller. The steps are Mehrotra's
-predictor and corrector. The dual value sum b_j alpha_j - 1/(2 lam) |(A'alpha)_+|^2 bounds the whole problem from below.
+a system of size d or, by Woodbury's formula, of the number of columns, whichever is smaller. Products of columns lose
+all but their largest features, so the formula is for the others, S among the columns [S, L] of D^1/2 (a - m):
+
+    dw_L = (lam I + lam L' (lam I + S S')^-1 L)^-1 (r_L - L'u),    u = (lam I + S S')^-1 S r_S,
+    dw_S = (r_S - S' (u + lam (lam I + S S')^-1 L dw_L)) / lam,    r the right side.
+
+The steps are Mehrotra's predictor and corrector. The dual value sum b_j alpha_j - 1/(2 lam) |(A'alpha)_+|^2 bounds the
+whole problem from below.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +42,8 @@ STEP_SHARE = 0.9
 #: The first state has this share of the multipliers that its slacks alone would give, and the rest of those of the
 #: earlier optimum: at 1, without the earlier multipliers, rounds take two to four times the Newton steps.
 SPREAD = 0.1
+#: Times that a state's sums and its balance at large features are restored: the second mends what the first has cut.
+RESTORATIONS = 2
 #: The most weights for which the system of size d is tried where the Gram matrix has failed: a second a step.
 WIDEST = 2000
 
@@ -44,9 +52,9 @@ WIDEST = 2000
 class PoolColumns:
     """The columns of all pools, grouped by owner; the first of each pool is the truth.
 
-    a : (M, d), array or CSR. b : (M,). owner : (M,) non-decreasing, every owner 0 .. N - 1 occurs. gram : (M, M), a a',
-    or None where the system of size d is the smaller one. alpha : (M,) the multipliers of an earlier optimum, 0 of new
-    columns, to start from; or None.
+    a : (M, d), array or CSR. b : (M,). owner : (M,) non-decreasing, every owner 0 .. N - 1 occurs. gram : (M, M), a a'
+    without the features ``large`` (k,), or None where the system of size d is the smaller one. alpha : (M,) the
+    multipliers of an earlier optimum, 0 of new columns, to start from; or None.
     """
 
     a: Any
@@ -54,6 +62,7 @@ class PoolColumns:
     owner: Index
     gram: Matrix | None = None
     alpha: Vector | None = None
+    large: Index = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
 
 @dataclass(frozen=True)
@@ -94,7 +103,8 @@ class _Newton:
         self, columns: PoolColumns, ceiling: Vector, lam: float, means: sp.csr_array, bounded: Index, at: _State
     ) -> None:
         a, owner = columns.a, columns.owner
-        self.columns, self.lam, self.start, self.bounded, self.at = columns, lam, means.indptr[:-1], bounded, at
+        self.columns, self.ceiling, self.lam, self.bounded, self.at = columns, ceiling, lam, bounded, at
+        self.start = means.indptr[:-1]
         self.weight = at.alpha / at.s
         self.total = np.add.reduceat(self.weight, self.start)
         means.data[:] = self.weight / self.total[owner]
@@ -131,15 +141,40 @@ class _Newton:
         matrix *= self._root[:, None]
         matrix.flat[:: len(matrix) + 1] += self.lam
         self._inverse = solver(matrix)
+        if len(self.columns.large):
+            self._add_large_features(*self._dense())
+
+    def _dense(self) -> tuple[Matrix, Matrix]:
+        """The large features of the columns (M, k), and their means (N, k)."""
+        rows, means = self.columns.a[:, self.columns.large], self.means[:, self.columns.large]
+        return (rows.toarray(), means.toarray()) if sp.issparse(rows) else (rows, means)
+
+    def _add_large_features(self, rows: Matrix, means: Matrix) -> None:
+        """L, and its Schur complement lam I + lam L' (lam I + S S')^-1 L."""
+        assert self._root is not None
+        self._large = (rows - means[self.columns.owner]) * self._root[:, None]
+        self._solved = np.zeros_like(self._large)
+        for k, column in enumerate(self._large.T):
+            self._solved[:, k] = self._inverse(column)
+        corner = self.lam * (self._large.T @ self._solved)
+        corner.flat[:: len(corner) + 1] += self.lam
+        self._corner = solver(0.5 * (corner + corner.T))
 
     def _solve(self, right: Vector) -> Vector:
         if self._root is None:
             return self._inverse(right)
-        a, owner = self.columns.a, self.columns.owner
-        image = (a @ right - (self.means @ right)[owner]) * self._root
-        inner = self._inverse(image) * self._root
+        a, owner, large = self.columns.a, self.columns.owner, self.columns.large
+        small, at_large = right.copy(), np.zeros(0)
+        small[large] = 0.0
+        image = self._inverse((a @ small - (self.means @ small)[owner]) * self._root)
+        if len(large):
+            at_large = self._corner(right[large] - self._large.T @ image)
+            image += self.lam * (self._solved @ at_large)
+        inner = image * self._root
         back = a.T @ inner - self.means.T @ np.bincount(owner, weights=inner, minlength=self.means.shape[0])
-        return np.asarray((right - back) / self.lam)
+        solved = np.asarray((small - back) / self.lam)
+        solved[large] = at_large
+        return solved
 
     def direction(self, target: Vector, bounded_target: Vector) -> _State:
         """The change that solves alpha s = alpha s - target and z w = z w - bounded_target to first order."""
@@ -153,6 +188,26 @@ class _Newton:
         ds = dxi[owner] + a @ dw - self.off
         dz = -(bounded_target + at.z * dw[self.bounded]) / self.inside
         return _State(dw, dxi, ds, -(target + at.alpha * ds) / at.s, dz)
+
+    def restored(self, at: _State) -> _State:
+        """A state whose multipliers have the sums c_i, and balance lam w = A'alpha at the large features.
+
+        There the rounding of a multiplier, 1e-16 times a feature of 1e9, is an error that later steps cannot mend. The
+        change D^1/2 L y keeps the sums, and moves A'alpha at the large features by L'L y.
+        """
+        large, alpha = self.columns.large, at.alpha
+        if self._root is None or not len(large):
+            return at
+        by_balance = solver(self._large.T @ self._large)
+        for _ in range(RESTORATIONS):
+            alpha = alpha * (self.ceiling / np.add.reduceat(alpha, self.start))[self.columns.owner]
+            short = self.lam * at.w[large] - self.columns.a[:, large].T @ alpha
+            change = self._root * (self._large @ by_balance(short))
+            most = float(np.max(-change / alpha, initial=0.0))
+            if not math.isfinite(most):
+                break
+            alpha = alpha + change * min(1.0, 0.5 / max(most, 0.5))
+        return replace(at, alpha=alpha)
 
     def reach(self, by: _State) -> float:
         """The largest step in (0, 1] along ``by`` that keeps everything positive that must be."""
@@ -188,8 +243,8 @@ def solve_pools(
 ) -> PoolSolution:
     """The optimum of the restricted problem, to an absolute gap of ``tolerance`` where rounding allows.
 
-    Where entries of w differ much in their units, one feature near 1 and another near 1e9, products with the Gram
-    matrix lose all but the largest; the system of size d does not. It is solved where the Gram matrix has failed.
+    Where the features of the Gram matrix are far apart or large, products lose all but the largest; the system of size
+    d does not. It is solved where the Gram matrix has failed.
 
     Parameters
     ----------
@@ -235,8 +290,9 @@ def _solved(
             best_alpha, bound = alpha, below
         if primal - bound <= tolerance or not complement > 0:  # products and their mean may underflow
             break
-        by, size = _Newton(columns, ceiling, lam, means, bounded, at).corrected()
-        at = at.moved(by, size)
+        newton = _Newton(columns, ceiling, lam, means, bounded, at)
+        by, size = newton.corrected()
+        at = newton.restored(at.moved(by, size))
     return PoolSolution(best_w, best_alpha, primal, bound, steps)
 
 

@@ -4,9 +4,11 @@ Labellings carry weights q_i(y) ~ exp(<Theta, f(x_i, y)> + B E_i(y)), at first u
 
     F(w) = lam/2 |w|^2 + sum_i c_i {tau [ln Z_i(Theta + w/tau, B + 1/tau) - ln Z_i(Theta, B)] - <w, f(x_i, y_i)>}
 
-by L-BFGS, with one sum over all labellings an evaluation; then Theta += w / tau, B += 1 / tau, tau *= shrink. Every
-evaluation gives a lower bound, since the new q is a dual point. Unlike plain annealing (Theta = B = 0) the stages
-converge at temperatures at which F is still smooth.
+by L-BFGS in the variables w_k (lam + v_k / tau)^1/2, with one sum over all labellings an evaluation; then
+Theta += w / tau, B += 1 / tau, tau *= shrink. v_k is the variance of feature k where all labels are equally probable,
+so that F curves about alike along all variables, whatever the units of the features. Every evaluation gives a lower
+bound, since the new q is a dual point. Unlike plain annealing (Theta = B = 0) the stages converge at temperatures at
+which F is still smooth.
 
 Slack scaling and the zero-one loss have no such sums over labellings: there the tempering works on margin scaling with
 the node losses, to find a start and first pools, and its bounds are not used.
@@ -26,6 +28,7 @@ from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.example_blocks import starting_w
+from convexstruct.features.graphs.feature_sizes import even
 
 #: tau of the first stage, in units of the largest node loss, and its factor from stage to stage.
 TEMPERATURE, SHRINK = 0.25, 0.8
@@ -44,15 +47,17 @@ class Temper:
     natural parameters Theta = ``theta`` and B = ``loss``.
 
     steps, most : `ColumnGeneration`'s steps and stages. switch : the relative gap at which the stages end. patient :
-    whether a poor stage is followed by a longer one.
+    whether a poor stage is followed by a longer one; where features differ much in size it always is.
     """
 
     def __init__(
         self, problem: StructuredSVM, start: Solution | None, steps: int, most: int, switch: float, *, patient: bool
     ) -> None:
-        self.problem, self.most, self.switch, self.patient = problem, most, switch, patient
+        self.problem, self.most, self.switch = problem, most, switch
         self.smooth = problem.scaling == "margin" and not problem.loss.zero_one
         self.theta, self.loss = np.zeros(problem.dimension), 0.0
+        self.patient = patient or not even(problem.features.sample)
+        self._variances = problem.uniform_variances()
         self.w = starting_w(problem, start)
         self.tau = TEMPERATURE * float(problem.loss.costs.max(initial=0.0))
         found = problem.most_violated(self.w)
@@ -72,10 +77,12 @@ class Temper:
         before = problem.softened(self.theta, self.loss)[0]
         new_loss = self.loss + 1.0 / tau
         bound, at = self.bound, None
+        unit = 1.0 / np.sqrt(problem.lam + self._variances / tau)  # of each weight
 
-        def objective(w: Vector) -> tuple[float, Vector]:
+        def objective(scaled: Vector) -> tuple[float, Vector]:
             nonlocal bound, at
             deadline.check()
+            w = scaled * unit
             theta = self.theta + w / tau
             log_partition, psi, lost = problem.softened(theta, new_loss)
             if not np.isfinite(log_partition):
@@ -85,19 +92,20 @@ class Temper:
                 if value > bound:
                     bound, at = value, theta
             rise = tau * (log_partition - before)
-            return 0.5 * problem.lam * float(w @ w) + rise - float(problem.truth_joint @ w), problem.lam * w - psi
+            value = 0.5 * problem.lam * float(w @ w) + rise - float(problem.truth_joint @ w)
+            return value, unit * (problem.lam * w - psi)
 
         box = None
         if features.associative:
             box = scipy.optimize.Bounds(np.where(features.nonnegative, 0.0, -np.inf), np.inf)
         found = scipy.optimize.minimize(
-            objective, self.w, jac=True, method="L-BFGS-B", bounds=box,
+            objective, self.w / unit, jac=True, method="L-BFGS-B", bounds=box,
             options={"maxiter": self._steps, "ftol": 0.0, "gtol": 0.0},
         )  # fmt: skip
         if not np.isfinite(found.x).all():  # no step is short enough: the squares of features overflow
             self.finished = True
             return
-        self.w = problem.project(found.x)
+        self.w = problem.project(found.x * unit)
         self.theta, self.loss = self.theta + self.w / tau, new_loss
         self.tau *= SHRINK
         if at is not None:

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from convexstruct.arrays import Vector
 from convexstruct.deadline import within
+from convexstruct.families.structured_svm.solvers.column_generation import restricted_master
+from convexstruct.families.structured_svm.solvers.column_generation.pools import large_features, without
 from convexstruct.families.structured_svm.solvers.column_generation.restricted_master import (
     PoolColumns,
     PoolSolution,
@@ -52,8 +54,10 @@ class Pools(NamedTuple):
 
     def solve(self, kind: str = "dense") -> PoolSolution:
         a = sp.csr_array(self.a) if kind == "sparse" else self.a
-        gram = self.a @ self.a.T if kind == "gram" else None
-        columns = PoolColumns(a, self.b, self.owner, gram)
+        large = large_features(self.a) if kind == "gram" else np.zeros(0, dtype=np.intp)
+        others = without(self.a, large)
+        gram = others @ others.T if kind == "gram" else None
+        columns = PoolColumns(a, self.b, self.owner, gram, large=large)
         tolerance = HIGH.gap * 1e-3 * self.size
         return solve_pools(columns, self.c, self.lam, self.w, tolerance, self.nonnegative)
 
@@ -77,6 +81,18 @@ def drawn(seed: int, d: int | None = None, bounded: bool = False, most: int = 8)
     nonnegative = (rng.random(d) < 0.5) & bounded
     w = rng.normal(size=d) * (rng.random() < 0.5)
     return Pools(a, b, owner, c, float(10.0 ** rng.uniform(-2, 1)), nonnegative, w)
+
+
+def uneven(seed: int) -> Pools:
+    """Wide pools with features of 1e3 to 1e9 times the others; a column of large ones may be there twice."""
+    rng = np.random.default_rng(seed)
+    pools = drawn(seed, d=60)
+    a = pools.a.copy()
+    some = rng.choice(60, size=int(rng.integers(1, 5)), replace=False)
+    a[:, some] *= 10.0 ** rng.uniform(3, 9, size=len(some))
+    if rng.random() < 0.3:
+        a[:, some[-1]] = a[:, some[0]]
+    return pools._replace(a=a, lam=1.0, w=np.zeros(60))
 
 
 def kinds(pools: Pools) -> list[str]:
@@ -107,6 +123,16 @@ def test_primal_and_dual_meet_and_are_what_they_are_said_to_be(seed: int, bounde
         totals = np.add.reduceat(found.alpha, pools.start)
         assert (totals <= pools.c * (1 + ROUNDING)).all()
         assert (found.w[pools.nonnegative] >= 0).all()
+
+
+def test_features_of_other_sizes_do_not_hide_the_rest_from_the_gram_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the system of size d, which would mend what the Gram matrix lost."""
+    monkeypatch.setattr(restricted_master, "WIDEST", 0)
+    for seed in range(60):
+        pools = uneven(seed)
+        found = pools.solve("gram")
+        assert found.primal - found.bound <= HIGH.gap * pools.size, seed
+        assert found.bound == pytest.approx(pools.bound(found.alpha), rel=ROUNDING, abs=ROUNDING * pools.size)
 
 
 @settings(max_examples=20, deadline=None)
