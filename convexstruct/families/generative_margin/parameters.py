@@ -165,9 +165,9 @@ class Parameters:
         low = np.zeros_like(high)
         for _ in range(BISECTIONS if high.any() else 0):
             share = 0.5 * (low + high)
-            bad = self.violations(theta + share[of] * (inside - theta)) > 0
+            bad = self.violations((1.0 - share[of]) * theta + share[of] * inside) > 0
             low, high = np.where(bad, share, low), np.where(bad, high, share)
-        return np.asarray(theta + high[of] * (inside - theta))
+        return np.asarray((1.0 - high[of]) * theta + high[of] * inside)  # at 1 the interior point, not near it
 
     def violations(self, theta: Vector) -> Vector:
         """How far each block may violate a limit, (4) included; 0 where it certainly violates none. (blocks,); the same
