@@ -1,82 +1,133 @@
-"""Rows of `exact.py` for generative models: problem (P), and the general objectives (28)-(30).
+"""Rows of `exact.py` for generative models: (2)-(5), and the general objectives (28)-(30).
 
-A maximum over labellings is `Enumerated`; logarithms, penalties and terms have `DIGITS` digits. The dual of (28)-(30)
-holds phi, the least of a convex function over the tables and their limits: its minimiser is polished to all digits, and
-what it attains is not below the least, so that no correct bound is accused.
+All labellings are written out; penalties and terms are the package's own text on exact numbers. The dual of (28)-(30)
+holds phi, the least of a convex function over the tables and their limits: what the computed minimiser attains is not
+below the least, so that no correct bound is accused.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
-from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-import mpmath
 import numpy as np
 
-from benchmarks.exact import DIGITS, ERROR, ZERO, Exactly, Instance, Row, exactly, number
-from benchmarks.exact_labellings import RANDOM, Enumerated
+from benchmarks.exact import EXACT, RANDOM, ZERO, Exactly, Instance, Row, exactly
 from convexstruct.arrays import Point, Vector
 from convexstruct.datasets.generated.networks import random_network
 from convexstruct.families.generative_margin import GenerativeMargin
 from convexstruct.families.generative_margin.constraints import AffineRows, Ceiling, Floor, KLBall, Tied
 from convexstruct.families.generative_margin.objectives import QuadraticPenalty, ReverseKL, uniform
-from convexstruct.families.generative_margin.slack_penalties import PENALTIES
+from convexstruct.families.generative_margin.slack_penalties import PENALTIES, Exponential, Linear
 from convexstruct.features.counts.network import NetworkCounts
 from convexstruct.marginals.enumeration import enumerate_counts
 from convexstruct.rounding import GREATEST
 
-#: A parameter of a term times itself is not followed beyond: Lambert's W would need as many digits.
-FAR = 10_000
+#: The smallest theta that is followed: its e^theta is nothing beside others.
+LEAST_THETA = -1e6
 
 
-# -- (2)-(5) -----------------------------------------------------------------------------------------------------------
+class Listed:
+    """(2)-(5), or (28)-(30), with all labellings written out.
 
+    table : all labellings. groups : by example its weight, the counts of its labellings less those of the truth, and
+    their losses. blocks : the entries of theta of each table of probabilities.
+    """
 
-def listed(problem: GenerativeMargin) -> tuple[Enumerated, Any]:
-    """(the problem in fractions, its table of labellings)."""
-    features, table = problem.features, enumerate_counts(problem.features)
-    counts = table.counts.toarray().astype(int)
-    a = (counts - counts[table.truth][table.example]).astype(object) + ZERO
-    if isinstance(features, NetworkCounts):
-        costs: Any = [exactly(features.costs[v][true]) for v, true in zip(features.node, features.examples.truth)]
-    else:
-        costs = exactly(features.loss_table[features.loss_row][features.chains.flat])  # type: ignore[attr-defined]
-    first = np.searchsorted(features.examples.example, np.arange(problem.n_examples + 1))
-    here = [range(int(first[k]), int(first[k + 1])) for k in table.example]
-    b = np.array([sum((costs[p][s] for p, s in zip(*pair)), ZERO) for pair in zip(here, table.labels)], dtype=object)
-    weights = Fraction(problem.eta) * exactly(problem.examples.weights)
-    groups = [(weight, a[table.example == k], b[table.example == k]) for k, weight in enumerate(weights)]
-    return Enumerated(groups, c=exactly(problem.c)), table
+    def __init__(self, problem: GenerativeMargin) -> None:
+        self.problem, features, table = problem, problem.features, enumerate_counts(problem.features)
+        counts = table.counts.toarray().astype(int)
+        a = (counts - counts[table.truth][table.example]).astype(object)
+        if isinstance(features, NetworkCounts):
+            costs: Any = [exactly(features.costs[v][true]) for v, true in zip(features.node, features.examples.truth)]
+        else:
+            costs = exactly(features.loss_table[features.loss_row][features.chains.flat])  # type: ignore[attr-defined]
+        self.first = first = np.searchsorted(features.examples.example, np.arange(problem.n_examples + 1))
+        here = [range(first[k], first[k + 1]) for k in table.example]
+        b = np.array([sum(costs[p][s] for p, s in zip(*pair)) for pair in zip(here, table.labels)], dtype=object)
+        weights, of = (
+            problem.eta * exactly(problem.examples.weights),
+            [table.example == k for k in range(len(first) - 1)],
+        )
+        self.groups = [(weight, a[rows], b[rows]) for weight, rows in zip(weights, of)]
+        self.labels, self.c = [table.labels[rows] for rows in of], exactly(problem.c)
+        self.blocks = [slice(i, j) for i, j in pairwise([*problem.layout.block_start, problem.dimension])]
+        self.h = Linear() if problem.general is None else problem.general.h
+        limits = None if problem.general is None else problem.general.parameters.limits
+        ends: Any = (-np.inf, np.inf) if limits is None else (limits.low, limits.high)
+        self.low, self.high = np.broadcast_to(ends[0], problem.dimension), np.broadcast_to(ends[1], problem.dimension)
+        self.rows = tuple(map(exactly, limits.rows)) if limits else (exactly(np.zeros((0, len(a[0])))), exactly([]))
 
+    def feasible(self, theta: Vector) -> bool:
+        """Whether 1'e^theta_i <= 1, and theta meets its limits."""
+        inside = (theta >= self.low).all() and (theta <= self.high).all()
+        sums, (G, g) = [np.exp(exactly(theta[block])).sum() for block in self.blocks], self.rows
+        return bool(inside) and max(sums) <= 1 and not (len(g) and max(G @ exactly(theta) - g) > 0)
 
-def member_shares(problem: GenerativeMargin, exact: Enumerated, table: Any, given: Point, mass: Any = 1.0) -> list[Any]:
-    """What a witness of labellings gives each labelling of each example; ``mass`` times its shares, as they round."""
-    first = np.searchsorted(problem.examples.example, np.arange(problem.n_examples + 1))
-    p = np.asarray(given["label_shares"]) * mass * problem.examples.weights
-    shares, q = [0 * group[2] for group in exact.groups], exactly(np.where(p < 1.0 / GREATEST, 0.0, p))
-    for labels, row in zip(given["labels"], q / exactly(problem.examples.weights)):
-        for k, alpha in enumerate(shares):
-            own, every = labels[first[k] : first[k + 1]], table.labels[table.example == k]
-            alpha[np.all(every[:, : len(own)] == own, axis=1)] += row[k]
-    return shares
+    def primal(self, point: Point) -> Any:
+        """P; infinite where theta is not feasible, so that any bound is wrong."""
+        return self.value(point["theta"]) if self.feasible(point["theta"]) else np.inf
 
+    def value(self, theta: Vector) -> Any:
+        """The formula of P."""
+        x = exactly(theta)
+        slacks = [np.array([max(ZERO, *(rows @ x + offsets))]) for _, rows, offsets in self.groups]
+        paid = [weight * self.h.value(slack).item() for (weight, _, _), slack in zip(self.groups, slacks)]
+        return sum(paid) - self.c @ x + (0 if self.problem.f is None else self.problem.f.value(x).sum())
 
-def _blocks(problem: GenerativeMargin) -> list[slice]:
-    return [slice(i, j) for i, j in pairwise([*problem.layout.block_start, problem.dimension])]
+    def dual(self, given: Point) -> Any:
+        """D at the computed t times the member that a mixture names; None of Gibbs measures, or where some v < 0."""
+        if "gibbs" in given:
+            return None
+        problem, (G, g) = self.problem, self.rows
+        p = np.asarray(given["label_shares"]) * given.get("mass", 1.0) * problem.examples.weights
+        shares = exactly(np.where(p < 1.0 / GREATEST, 0.0, p)) / exactly(problem.examples.weights)  # as they round
+        t, kap = EXACT.mpf(problem.segment(given)[0]), exactly(given.get("rows", ()))
+        mu, value = G.T @ kap, -(kap @ g)
+        for k, (weight, rows, offsets) in enumerate(self.groups):
+            own = given["labels"][:, self.first[k] : self.first[k + 1]]
+            alpha = [sum(shares[(own == y[: own.shape[1]]).all(axis=1), k]) for y in self.labels[k]]
+            mu, value = mu + weight * (alpha @ rows), value + weight * (alpha @ offsets)
+            mass = max(t * sum(alpha), ZERO + isinstance(self.h, Exponential))  # whose conjugate is 0 up to 1
+            value -= weight * self.h.conjugate(np.array([mass])).item() / t if t else 0
+        least = self.phi(self.c - t * mu)
+        return None if least is None else t * value + least
 
-
-def feasible(problem: GenerativeMargin, theta: Vector) -> bool:
-    """Whether 1'e^theta_i <= 1, in `DIGITS` digits."""
-    with mpmath.workdps(DIGITS):
-        terms = [mpmath.exp(mpmath.mpf(x)) for x in theta.tolist()]
-        return all(mpmath.fsum(terms[block]) <= 1 for block in _blocks(problem))
+    def phi(self, u: Exactly) -> Any:
+        """At least inf of f(theta) - u'theta over the tables and bounds, by as little as the square of a rounding: the
+        computed minimiser, with the entries that are at no bound moved until each table sums to 1. None where some u
+        is below 0 that must not be."""
+        general, f = self.problem.general, self.problem.f
+        found, floats = exactly(np.zeros(len(u))), np.array([float(x) for x in u])
+        if general is None:
+            if min(u) < 0:
+                return None
+            for block in self.blocks:
+                some = u[block] > 0
+                found[block][some] = np.log(u[block][some] / u[block].sum())
+            return -(u @ found)
+        least, theta, _ = general.parameters.least(floats)
+        if not np.isfinite(least) or min(u[general.parameters.free], default=0) < 0:
+            return None
+        high = general.parameters.limits.ceiling
+        theta = np.where(u == 0, np.maximum(theta, LEAST_THETA), theta)
+        for block in self.blocks:
+            at = exactly(theta[block])
+            inner = (theta[block] > self.low[block]) & (theta[block] < high[block]) & (theta[block] > LEAST_THETA)
+            rest, mine = (np.exp(at[which]).sum() if which.any() else 0 for which in (~inner, inner))
+            if mine and rest < 1 and abs(rest + mine - 1) < 1e-9:
+                at[inner] += np.log((1 - rest) / mine)
+            elif rest + mine > 1:
+                return None
+            found[block] = at
+        return (0 if f is None else f.value(found).sum()) - u @ found
 
 
 def generative(rng: RANDOM, ordinary: bool) -> Instance | None:
-    """Problem (P): chains and networks; c, eta, losses and weights of any scale unless ``ordinary``."""
+    """Chains and networks; c, eta, losses and weights of any scale unless ``ordinary``; most with (28)-(30)."""
 
     def scale(reach: float = 300.0) -> float:
         return 1.0 if ordinary or rng.random() < 0.5 else float(10.0 ** rng.uniform(-reach, reach))
@@ -108,41 +159,27 @@ def generative(rng: RANDOM, ordinary: bool) -> Instance | None:
         c[rng.random(d) < 0.3] = 0.0 if kind < 0.25 else 10.0 ** rng.uniform(-300, -1)
         c[layout.block_start[layout.block_sum(c) == 0]] = 1.0
     problem = GenerativeMargin(problem.features, c / layout.block_sum(c)[layout.block_of], eta)
-    ordinary = bool(ordinary and kind >= 0.4 and layout.block_sizes.max() > 1)  # else the optimum is 0
-    exact, table = listed(problem)
-    blocks = _blocks(problem)
-
-    def primal(point: Point) -> Any:
-        """A repaired point that is infeasible makes any bound wrong."""
-        return exact.value(point["theta"]) if feasible(problem, point["theta"]) else np.inf
-
-    def dual(given: Point) -> Any:
-        """D at the computed t times the member that a mixture names; None where some v < 0, or of Gibbs measures."""
-        if "gibbs" in given:
+    usual = bool(ordinary and kind >= 0.4 and layout.block_sizes.max() > 1)  # else the optimum is 0
+    if rng.random() < 0.6:
+        try:
+            problem = replace(problem, **pieces(rng, problem, usual))
+            _ = problem.capped and problem.inside
+        except ValueError:  # the limits contradict each other, or leave too little room
             return None
-        shares = member_shares(problem, exact, table, given)
-        t = Fraction(problem.segment(given)[0])
-        g, gain = exact.sums(shares)
-        v = exact.c - t * (exact.c - g)
-        if min(v) < 0:  # the bound is that of a balanced member nearby
-            return None
-        with mpmath.workdps(DIGITS):
-            parts = [number(x) * mpmath.log(number(v[block].sum() / x)) for block in blocks for x in v[block] if x]
-            value = [number(t * gain), *parts]
-            return mpmath.fsum(value) + mpmath.fsum(map(abs, value)) * ERROR
-
-    points = [theta_of(rng, problem, k % 2 == 0) for k in range(8)]
-    mixtures = [each for _ in range(8) for each in witnesses(rng, problem)]
-    return Instance(
-        problem,
-        [(point, ordinary and k % 2 == 0) for k, point in enumerate(points)],
-        [(each, ordinary) for each in mixtures],
-        primal, dual, told, ordinary, problem.evaluate(problem.uniform()).value if ordinary else 0.0,
-    )  # fmt: skip
+        told, usual = f"{told}, {problem.h!r}, {problem.f!r}, {problem.constraints!r}", usual and not problem.general
+    exact, mixtures = Listed(problem), list[tuple[Point, bool]]()
+    for each in itertools.chain.from_iterable(witnesses(rng, problem) for _ in range(2 if problem.general else 8)):
+        if problem.general:
+            each["mass"] = rng.uniform(0.0, 0.99 if exact.h.steepest == 1.0 else 3.0, size=n)
+            each["rows"] = rng.random(len(exact.rows[1])) * (rng.random(len(exact.rows[1])) < 0.5) * 0.3
+        mixtures.append((each, ordinary if problem.general else usual))
+    points = [(problem.repair(theta_of(rng, problem, k % 2 == 0)), usual and k % 2 == 0) for k in range(8)]
+    size = problem.trivial_value if problem.general else problem.evaluate(problem.uniform()).value * ordinary
+    return Instance(problem, points, mixtures, exact.primal, exact.dual, told, usual, size)
 
 
 def theta_of(rng: RANDOM, problem: GenerativeMargin, ordinary: bool) -> Point:
-    """A feasible theta: ordinary, or with entries of sizes up to 1e300."""
+    """Ordinary, or with entries of sizes up to 1e300."""
     theta = rng.normal(size=problem.dimension) * rng.choice([0.01, 1.0, 10.0])
     if rng.random() < 0.2:
         theta = np.log(np.maximum(problem.c, 1e-300))
@@ -151,7 +188,7 @@ def theta_of(rng: RANDOM, problem: GenerativeMargin, ordinary: bool) -> Point:
         theta[far] = -(10.0 ** rng.uniform(-300, 299, size=int(far.sum())))
         if rng.random() < 0.5:
             theta[far] = -1e16 + rng.integers(-9, 9)
-    return problem.repair({"theta": theta})
+    return {"theta": theta}
 
 
 def witnesses(rng: RANDOM, problem: GenerativeMargin) -> Iterator[dict[str, Any]]:
@@ -168,117 +205,6 @@ def witnesses(rng: RANDOM, problem: GenerativeMargin) -> Iterator[dict[str, Any]
     yield {"gibbs": theta, "gibbs_loss": 10.0 ** rng.uniform(-2, 3, size=1), "gibbs_shares": share}
 
 
-# -- (28)-(30) ---------------------------------------------------------------------------------------------------------
-
-
-def penalty(h: Any, eps: Any) -> Any:
-    """h(eps), by its formula."""
-    kind = type(h).__name__
-    if kind == "Quadratic":
-        return number(Fraction(h.slope0)) * eps + number(Fraction(h.kappa)) * eps**2 / 2
-    if kind == "Huber":
-        delta = number(Fraction(h.delta))
-        return eps**2 / (2 * delta) if eps < delta else eps - delta / 2
-    if kind == "Power":
-        return eps ** number(Fraction(h.p)) / number(Fraction(h.p))
-    if kind == "Exponential":
-        return number(Fraction(h.scale)) * mpmath.expm1(eps / number(Fraction(h.scale)))
-    if kind == "Capped":
-        return eps if eps <= h.most else mpmath.inf
-    return eps
-
-
-def conjugate(h: Any, b: Any) -> Any:
-    """The largest of b eps - h(eps), by the eps that attains it."""
-    kind = type(h).__name__
-    if kind == "Quadratic":
-        return max(b - number(Fraction(h.slope0)), 0) ** 2 / (2 * number(Fraction(h.kappa)))
-    if kind == "Huber":
-        return number(Fraction(h.delta)) * b**2 / 2
-    if kind == "Power":
-        p = number(Fraction(h.p))
-        return b ** (p / (p - 1)) * (p - 1) / p
-    if kind == "Exponential":
-        eps = number(Fraction(h.scale)) * mpmath.log(max(b, 1))
-    elif kind == "Capped":
-        eps = number(Fraction(h.most)) * (b > 1)
-    else:
-        return 0
-    return b * eps - penalty(h, eps)
-
-
-def _term(f: Any, at: Exactly) -> Exactly:
-    """f by entries."""
-    if f is None:
-        return 0 * at
-    weight = exactly(f.weight)
-    if isinstance(f, QuadraticPenalty):
-        return np.array([number(w) / 2 * (t - number(a)) ** 2 for w, t, a in zip(weight, at, exactly(f.centre))])
-    q = [number(x) for x in exactly(f.q)]
-    each = [mpmath.exp(t) * (t - mpmath.log(a)) for t, a in zip(at, q)]
-    each = each if f.printed else [x - mpmath.exp(t) + a for x, t, a in zip(each, at, q)]
-    return np.array([number(w) * x for w, x in zip(weight, each)], dtype=object)
-
-
-class _Refused(Exception):
-    """The exact minimiser is not followed: too far, not attained, or at lam = 0."""
-
-
-def _lowest(f: Any, j: int, u: Any, lam: Any) -> Any:
-    """argmin over t of f_j(t) - u t + lam e^t."""
-    if f is None:
-        return mpmath.log(u / lam) if u > 0 else -mpmath.inf
-    w = number(exactly(f.weight)[j])
-    if isinstance(f, QuadraticPenalty):
-        a = number(exactly(f.centre)[j]) + u / w
-        if abs(a) > FAR:
-            raise _Refused
-        return a - mpmath.lambertw(lam / w * mpmath.exp(a)).real
-    away = lam / w + (1 if f.printed else 0)
-    if away > FAR:
-        raise _Refused
-    q = number(exactly(f.q)[j])
-    root = mpmath.lambertw(max(u / (w * q) * mpmath.exp(away), -mpmath.exp(-1))).real
-    return root + mpmath.log(q) - away
-
-
-def phi(problem: GenerativeMargin, u: Exactly) -> Any:
-    """inf of f(theta) - u'theta over the tables and bounds, from above; inf where it is not found."""
-    assert problem.general is not None
-    limits, f = problem.general.parameters.limits, problem.f
-    free = problem.general.parameters.free
-    if any(x < 0 for x in u[free]):
-        return mpmath.inf
-    start = problem.general.parameters.least(np.array([float(x) for x in u]))[2]
-    low, high = limits.low, limits.ceiling
-    found = np.full(len(u), mpmath.mpf(0), dtype=object)
-
-    def at(log_lam: Any, block: slice) -> tuple[list[Any], Any]:
-        each = [
-            min(max(_lowest(f, j, u[j], mpmath.exp(log_lam)), mpmath.mpf(low[j])), mpmath.mpf(high[j]))
-            for j in range(block.start, block.stop)
-        ]
-        return each, mpmath.log(mpmath.fsum(map(mpmath.exp, each)))
-
-    try:
-        for block in _blocks(problem):
-            x, y = mpmath.mpf(start[block.start]), mpmath.mpf(start[block.start]) + mpmath.mpf(10) ** -12
-            over, then = at(x, block)[1], at(y, block)[1]
-            for _ in range(8):
-                if then == over or abs(then) < mpmath.mpf(10) ** (5 - DIGITS):
-                    break
-                x, over, y = y, then, y - then * (y - x) / (then - over)
-                then = at(y, block)[1]
-            each, above = at(y + mpmath.mpf(10) ** (8 - DIGITS), block)
-            if above > 0 or (above < -1e-40 and y > -400):
-                return mpmath.inf
-            found[block] = each
-    except (_Refused, ZeroDivisionError, ValueError):
-        return mpmath.inf
-    used = [j for j in range(len(u)) if u[j]]
-    return mpmath.fsum(_term(f, found)) - mpmath.fsum(u[j] * found[j] for j in used)
-
-
 def pieces(rng: RANDOM, problem: GenerativeMargin, ordinary: bool) -> dict[str, Any]:
     """A penalty, a term and limits, any of them or none."""
     layout, given = problem.layout, dict[str, Any]()
@@ -287,92 +213,22 @@ def pieces(rng: RANDOM, problem: GenerativeMargin, ordinary: bool) -> dict[str, 
         return float(rng.uniform(0.5, 3.0) if ordinary else 10.0 ** rng.uniform(-4, 4))
 
     kind = PENALTIES[str(rng.choice(list(PENALTIES)))]
-    if kind.__name__ == "Power":
-        given["h"] = kind(1.0 + min(some(), 8.0))
-    elif kind.__name__ == "Capped":
-        given["h"] = kind(some() * float(problem.examples.max_loss.max() or 1.0) * 10.0)
-    elif kind.__name__ != "Linear":
-        given["h"] = kind(some())
-    limits: list[Any] = []
-    term = rng.integers(4)
+    size = {"Power": 1.0 + min(some(), 8.0), "Capped": some() * float(problem.examples.max_loss.max() or 1.0) * 10.0}
+    if kind is not Linear:
+        given["h"] = kind(size.get(kind.__name__, some()))
+    limits, term, inside = list[Any](), rng.integers(4), problem.uniform()
     if term == 1:
         given["f"] = QuadraticPenalty(some(), rng.normal(size=layout.dimension) - 1.0)
     elif term == 2:
         given["f"] = ReverseKL(uniform(layout), some(), bool(rng.integers(2)))
         limits.append(given["f"].floor(layout))
-    inside = problem.uniform()
+    G = rng.normal(size=(1, layout.dimension))
     more = [
         lambda: Floor(inside - some()), lambda: Ceiling(inside + min(some(), 1.0)), lambda: KLBall(None, some()),
-        lambda: Tied([rng.choice(layout.dimension, size=2).tolist()]),
+        lambda: Tied([rng.choice(layout.dimension, size=2).tolist()]), lambda: AffineRows(G, G @ inside + some()),
     ]  # fmt: skip
-    G = rng.normal(size=(1, layout.dimension))
-    more.append(lambda: AffineRows(G, G @ inside + some()))
     chosen = rng.choice(len(more), size=int(rng.integers(0, 3)), replace=False)
     return {**given, "constraints": [*limits, *(more[k]() for k in chosen)] or None}
 
 
-def general(rng: RANDOM, ordinary: bool) -> Instance | None:
-    """(28)-(30) on the data of (2)-(5)."""
-    base = generative(rng, ordinary)
-    if base is None:
-        return None
-    try:
-        problem = replace(base.problem, **pieces(rng, base.problem, ordinary))
-        _ = problem.capped and problem.inside
-    except ValueError:  # the limits contradict each other, or leave too little room
-        return None
-    if problem.general is None:
-        return None
-    exact, table = listed(problem)
-    c, h, parts = exact.c, problem.general.h, problem.general.parameters
-    (G, g), limits = parts.limits.rows, parts.limits
-    G, g = exactly(G), exactly(g)
-
-    def met(theta: Any) -> bool:
-        bounds = (theta >= limits.low).all() and (theta <= limits.high).all()
-        return bool(bounds) and feasible(problem, theta) and not (len(g) and max(G @ exactly(theta) - g) > 0)
-
-    def primal(point: Point) -> Any:
-        if not met(point["theta"]):
-            return np.inf
-        theta = exactly(point["theta"])
-        with mpmath.workdps(DIGITS):
-            at = np.array([number(x) for x in theta], dtype=object)
-            slacks = [number(max((rows @ theta + offsets).max(), 0)) for _, rows, offsets in exact.groups]
-            paid = [number(group[0]) * penalty(h, eps) for group, eps in zip(exact.groups, slacks)]
-            every = [*(-number(a) * x for a, x in zip(c, at)), *_term(problem.f, at), *paid]
-            return mpmath.fsum(every) - ERROR * mpmath.fsum(map(abs, every))
-
-    def dual(given: Point) -> Any:
-        if "gibbs" in given:
-            return None
-        shares = member_shares(problem, exact, table, given, given["mass"])
-        t = Fraction(problem.segment(given)[0])
-        rest, gain = exact.sums(shares)
-        kap = exactly(given["rows"])
-        step = c - rest + G.T @ kap
-        with mpmath.workdps(DIGITS):
-            u = np.array([number(x) for x in c - t * step], dtype=object)
-            paid = [
-                number(group[0]) * conjugate(h, number(t * share.sum())) for group, share in zip(exact.groups, shares)
-            ]
-            least = phi(problem, u)
-            if not mpmath.isfinite(least):
-                return None
-            every = [number(t * gain), *(-x for x in paid), -number(t * (kap @ g)), least]
-            return mpmath.fsum(every) + ERROR * mpmath.fsum(map(abs, every))
-
-    points = [problem.repair(theta_of(rng, problem, k % 2 == 0)) for k in range(4)]
-    mixtures = []
-    for each in witnesses(rng, problem):
-        most = 0.99 if h.steepest == 1.0 else 3.0
-        each["mass"] = rng.uniform(0.0, most, size=problem.n_examples)
-        each["rows"] = rng.random(len(g)) * (rng.random(len(g)) < 0.5) * 0.3
-        mixtures.append(each)
-    return Instance(
-        problem, [(point, False) for point in points], [(each, ordinary) for each in mixtures],
-        primal, dual, f"{base.told}, {h!r}, {problem.f!r}, {problem.constraints!r}", False, problem.trivial_value,
-    )  # fmt: skip
-
-
-ROWS: dict[type, tuple[Row, ...]] = {GenerativeMargin: (generative, general)}
+ROWS: dict[type, tuple[Row, ...]] = {GenerativeMargin: (generative,)}

@@ -1,188 +1,104 @@
-"""Rows of `exact.py` whose every labelling is written out: five families are one formula in fractions, `Enumerated`.
+"""Rows of `exact.py` for labelled graphs: structural SVMs, conditional random fields and kernel fields.
 
-A lower bound is held against the exact D at its witness where that says more than weak duality: labellings as they
-stand, Gibbs measures by enumeration, marginals as the distribution they are read as. Where rounding leads to another
-distribution than exact arithmetic, a bound on the difference is added. Elsewhere the optimum is polished in many digits
-(smooth problems) or found by its active sets (risks).
+Scores are the package's own text on exact numbers; maxima and log-sums over labellings are written out. A lower bound
+is held against the exact D at its witness, where that is known; else against the least of the exact objectives.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
-from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-import mpmath
 import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks.exact import (
-    DIGITS,
-    SCALES,
-    ZERO,
-    Exactly,
-    Instance,
-    Row,
-    exactly,
-    gibbs,
-    number,
-    numbers,
-    root,
-    solved,
-)
-from convexstruct.arrays import Point
+from benchmarks.exact import EXACT, RANDOM, SCALES, ZERO, Exactly, Instance, Row, exactly, log_sum_exp, numbers, twin
+from convexstruct.arrays import Point, Vector
 from convexstruct.core.driver import solve
+from convexstruct.families.gaussian_process import GaussianProcessSequences
+from convexstruct.families.log_linear import ConditionalRandomField
+from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.families.structured_svm import StructuredSVM
 from convexstruct.oracles.enumeration import labellings
 from convexstruct.rounding import UNIT
 
-RANDOM = np.random.Generator
-
-
-@dataclass(frozen=True)
-class Enumerated:
-    """min over x of lam/2 x'Kx + l1 |x|_1 - c'Kx + sum_g weight_g M(rows_g K x + offsets_g), in fractions.
-
-    M is the largest entry or, where ``soft``, ln sum e^entry. groups : (weight, rows (L, d), offsets (L,)), a row a
-    labelling. lam : one, or one an entry of x. kernel (d, d) : K; None for the identity. positive : entries of x that
-    are at least 0.
-    """
-
-    groups: list[tuple[Any, Exactly, Exactly]]
-    lam: Any = ZERO
-    c: Any = ZERO
-    l1: Any = ZERO
-    kernel: Exactly | None = None
-    soft: bool = False
-    positive: Any = ()
-
-    def times(self, x: Exactly) -> Exactly:
-        return x if self.kernel is None else self.kernel @ x
-
-    def value(self, x: Any) -> Any:
-        """The objective; not below it by more than `ERROR` where it is not rational."""
-        x = exactly(x) if np.asarray(x).dtype != object else x
-        y = self.times(x)
-        value = (self.lam * x * y).sum() / 2 + (self.l1 * abs(x)).sum() - (self.c * y).sum()
-        scores = [(weight, rows @ y + offsets) for weight, rows, offsets in self.groups]
-        value += sum(weight * each.max() for weight, each in scores)
-        if not self.soft:
-            return value
-        with mpmath.workdps(DIGITS):
-            rest = mpmath.fsum(number(weight) * gibbs(each)[1] for weight, each in scores)
-            return number(value) + rest
-
-    def sums(self, shares: Sequence[Exactly]) -> tuple[Exactly, Any]:
-        """(c less the weighted rows, the weighted offsets) at shares of the labellings, an array a group."""
-        parts = [(weight * share, rows, offsets) for share, (weight, rows, offsets) in zip(shares, self.groups)]
-        return self.c - sum(share @ rows for share, rows, _ in parts), sum(
-            share @ offsets for share, _, offsets in parts
-        )
-
-    def gibbs_at(self, y: Exactly, factor: Any = 1) -> list[Exactly]:
-        """Gibbs distributions of the rows' scores, and of ``factor`` times the offsets."""
-        return [gibbs(rows @ y + factor * offsets)[0] for _, rows, offsets in self.groups]
-
-    def square(self, g: Exactly) -> Any:
-        """|g|^2 in the geometry of K, where entries >= 0 count if they pull x up."""
-        g = np.array([max(x, ZERO) if i in self.positive else x for i, x in enumerate(g)], dtype=object)
-        return g @ self.times(g)
-
-    def ray(self, g: Exactly, gain: Any, away: Any = ZERO) -> Any:
-        """The largest of t gain - t^2 |g|^2 / (2 lam) over 0 <= t <= 1, |g| less by ``away``."""
-        square = self.square(g)
-        if away:
-            square = max(root(square) - away, ZERO) ** 2
-        t = min(ZERO + 1, self.lam * gain / square) if square else ZERO + 1
-        return t * gain - t * t * square / (2 * self.lam)
-
-    def norms(self) -> list[Any]:
-        """The length of the longest row of each group."""
-        return [root(max(row @ self.times(row) for row in rows)) for _, rows, _ in self.groups]
-
-    def optimum(self) -> tuple[Fraction, Exactly, Exactly]:
-        """(least value, x, multipliers) of a problem without K or c. At an optimum each group has a set of rows that
-        are largest together: for every choice of such sets the objective is a quadratic on an affine space."""
-        found = (
-            self._least(chosen) for chosen in itertools.product(*(_subsets(len(rows)) for _, rows, _ in self.groups))
-        )
-        return min((each for each in found if each is not None), key=lambda each: each[0])
-
-    def _least(self, chosen: Sequence[tuple[int, ...]]) -> tuple[Fraction, Exactly, Exactly] | None:
-        """The least value where the chosen rows are equal, were they the largest; None where it is not unique."""
-        size, ties = self.groups[0][1].shape[1], sum(map(len, chosen)) - len(chosen)
-        if ties > size:
-            return None
-        matrix, right, at = np.full((size + ties, size + ties), ZERO), np.full(size + ties, ZERO), size
-        matrix[range(size), range(size)] = self.lam
-        for (weight, rows, offsets), (first, *others) in zip(self.groups, chosen):
-            right[:size] -= weight * rows[first]
-            for p in others:
-                matrix[at, :size] = matrix[:size, at] = rows[p] - rows[first]
-                right[at] = offsets[first] - offsets[p]
-                at += 1
-        found = solved(matrix, right)
-        if found is None:
-            return None
-        tied, alphas = iter(found[size:]), []
-        for (weight, rows, _), (first, *others) in zip(self.groups, chosen):
-            alpha = np.full(len(rows), ZERO)
-            alpha[others] = parts = [next(tied) for _ in others]
-            alpha[first] = weight - sum(parts)
-            alphas.append(alpha)
-        return self.value(found[:size]), found[:size], alphas
-
-
-def _subsets(n: int) -> list[tuple[int, ...]]:
-    return [some for k in range(1, n + 1) for some in itertools.combinations(range(n), k)]
-
-
 # -- labels on graphs --------------------------------------------------------------------------------------------------
 
 
-def indicators(features: Any, i: int, every: Any) -> tuple[Exactly, Exactly]:
-    """Which labels the nodes (L, n, S), and which pairs the edges (L, q, S, S) of an example have, by labelling."""
-    node = np.eye(features.n_labels, dtype=int).astype(object)[every]
-    u, v = (features.edges[features.edge_example == i] - features.node_start[i]).T
-    return node, node[:, u, :, None] * node[:, v, None, :]
+class Graphs:
+    """The examples of a problem with features in exact numbers, and tables (nodes, edges) of all their labellings.
+
+    every : by example, all labellings as tables, (L, n, S) and (L, q, S, S). own : that of the truth, L = 1. sizes : by
+    example, the sum of the sizes of all its features.
+    """
+
+    def __init__(self, features: Any, relaxed: bool = False, node_features: Any = None) -> None:
+        given = features.edge_features
+        self.features = twin(
+            features,
+            node_features=exactly(features.node_features if node_features is None else node_features),
+            edge_features=None if given is None else exactly(given),
+        )
+        self.nodes = [slice(*ends) for ends in pairwise(features.node_start)]
+        self.ends = [features.edges[features.edge_example == i] - at.start for i, at in enumerate(self.nodes)]
+        self.truth = features.split_labels(features.truth)
+        self.own = [self.tables(i, y[None]) for i, y in enumerate(self.truth)]
+        x, z = self.features.node_features, self.features.edge_features
+        sizes = self.split(abs(x), exactly(np.ones((features.n_edges, 1, 1))) if z is None else abs(z)[:, None])
+        self.sizes = [sum(map(np.sum, each)) for each in sizes]
+        many = [labellings([features.n_labels] * len(y)) for y in self.truth]
+        self.every = [self.halves(i) if relaxed else self.tables(i, each) for i, each in enumerate(many)]
+
+    def tables(self, i: int, labels: Any) -> tuple[Exactly, Exactly]:
+        """Indicators of labellings (L, n)."""
+        node = exactly(np.eye(self.features.n_labels))[labels]
+        u, v = self.ends[i].T
+        return node, node[:, u, :, None] * node[:, v, None, :]
+
+    def halves(self, i: int) -> tuple[Exactly, Exactly]:
+        """The vertices of the local polytope of two labels: node marginals 0, 1/2 and 1."""
+        nodes, edges = [], []
+        for twice in itertools.product((0, 1, 2), repeat=len(self.truth[i])):  # 2 mu_v(1)
+            pairs = [(twice[u], twice[v]) for u, v in self.ends[i]]
+            both = [{max(0, p + q - 2), min(p, q)} for p, q in pairs]  # 2 mu_e(1, 1) is one of these
+            for choice in itertools.product(*both):
+                nodes.append([[2 - m, m] for m in twice])
+                edges.append([[[2 - p - q + b, q - b], [p - b, b]] for (p, q), b in zip(pairs, choice)])
+        return exactly(nodes) / 2, exactly(np.reshape(edges, (len(nodes), -1, 2, 2))) / 2
+
+    def split(self, node: Exactly, edge: Exactly) -> list[tuple[Exactly, Exactly]]:
+        """By example, tables of all nodes (P, S) and edges (Q, S, S), or one for all edges."""
+        features = self.features
+        edge = np.broadcast_to(edge, (features.n_edges, *edge.shape[-2:]))
+        return [(node[at], edge[features.edge_example == i]) for i, at in enumerate(self.nodes)]
+
+    def rises(self, w: Exactly) -> list[Exactly]:
+        """By example, how far the score of each labelling lies above that of the truth."""
+        found = []
+        for here, *both in zip(
+            self.split(self.features.node_scores(w), self.features.edge_scores(w)), self.every, self.own
+        ):
+            of, own = (sum((x * y).reshape(len(x), -1).sum(axis=1) for x, y in zip(tables, here)) for tables in both)
+            found.append(of - own)
+        return found
+
+    def joint(self, parts: list[tuple[tuple[Exactly, Exactly], Exactly]]) -> Exactly:
+        """The sum of joint features less those of the truth; by example tables (L, ...) and their weights (L,)."""
+        sums = [[np.tensordot(weights, table - own, axes=1) for table, own in zip(tables, self.own[i])]
+                for i, (tables, weights) in enumerate(parts)]  # fmt: skip
+        node, edge = (np.concatenate(each) for each in zip(*sums))
+        return self.features.adjoint(node, edge)
 
 
-def joint(features: Any, i: int, node: Exactly, edge: Exactly, x: Exactly, z: Exactly) -> Exactly:
-    """Joint features (L, d) at such tables, or at tables of marginals; x, z : the features of all nodes and edges."""
-    here = slice(features.node_start[i], features.node_start[i + 1])
-    of_nodes = np.tensordot(node, x[here], axes=(1, 0))  # (L, S, F)
-    of_edges = np.moveaxis(np.tensordot(edge, z[features.edge_example == i], axes=(1, 0)), 3, 1)  # (L, K, S, S)
-    if features.associative:
-        of_edges = of_edges[:, :, range(features.n_labels), range(features.n_labels)]
-    return np.concatenate([part.reshape(len(node), -1) for part in (of_nodes, of_edges)], axis=1)
-
-
-def of_edges(features: Any) -> Exactly:
-    given = features.edge_features
-    return exactly(np.ones((features.n_edges, features.n_edge_features)) if given is None else given)
-
-
-def halves(features: Any, i: int) -> tuple[Exactly, Exactly]:
-    """The vertices of the local polytope of two labels: node marginals 0, 1/2 and 1."""
-    nodes, edges = [], []
-    ends = features.edges[features.edge_example == i] - features.node_start[i]
-    for twice in itertools.product((0, 1, 2), repeat=int(features.lengths[i])):  # 2 mu_v(1)
-        pairs = [(twice[u], twice[v]) for u, v in ends]
-        both = [{max(0, p + q - 2), min(p, q)} for p, q in pairs]  # 2 mu_e(1, 1) is one of these
-        for choice in itertools.product(*both):
-            nodes.append([[2 - m, m] for m in twice])
-            edges.append([[[2 - p - q + b, q - b], [p - b, b]] for (p, q), b in zip(pairs, choice)])
-    half = Fraction(1, 2)
-    return np.array(nodes, dtype=object) * half, np.array(edges, dtype=object).reshape(len(nodes), -1, 2, 2) * half
+def powers(rng: RANDOM, reach: int, shape: Any = None) -> Any:
+    return np.ldexp(1.0, rng.integers(-reach, reach + 1, size=shape))
 
 
 # -- structural SVMs ---------------------------------------------------------------------------------------------------
 
-#: Graph, number of labels, options of `StructuredSVM.read`.
+#: Graph, number of labels, options of `StructuredSVM.read`; without a kernel, and with one.
 KINDS: tuple[tuple[str, int, dict[str, Any]], ...] = (
     ("chain", 2, {}),
     ("chain", 3, {}),
@@ -201,78 +117,95 @@ KERNELS = 0.1
 
 
 class Margin:
-    """A structural SVM in fractions, over labellings, or over vertices of the local polytope where it is relaxed."""
+    """A structural SVM in exact numbers, over labellings, or over vertices of the local polytope where it is relaxed.
+
+    kernel : between nodes, whose features are then indicators, and |x|^2 is x'Kx.
+    """
 
     def __init__(self, problem: StructuredSVM, kernel: Any = None) -> None:
-        self.problem, features = problem, problem.features
-        self.x = exactly(np.eye(features.n_nodes) if kernel is not None else features.node_features)
-        self.z, self.costs = of_edges(features), exactly(problem.loss.costs)
-        self.every = [labellings([features.n_labels] * int(n)) for n in features.lengths]
-        nodes = [slice(*ends) for ends in pairwise(features.node_start)]
-        self.of = list(zip(nodes, features.split_labels(features.truth)))
-        self.ceiling, groups = exactly(problem.scale.C) * exactly(problem.weights), []
-        for i, every in enumerate(self.every):
-            tables = halves(features, i) if problem.oracle.relaxed else indicators(features, i, every)
-            groups.append((self.ceiling[i], *self.rows(i, *tables)))
-        d, s, whole = groups[0][1].shape[1], features.n_labels, None
-        if kernel is not None:
-            whole = np.eye(d, dtype=int).astype(object) + ZERO
-            whole[: s * len(kernel), : s * len(kernel)] = np.kron(np.eye(s, dtype=int).astype(object), exactly(kernel))
-        bound = range(s * features.n_node_features, d) if features.associative else ()
-        self.exact = Enumerated(groups, exactly(problem.lam).item(), kernel=whole, positive=bound)
-        self.scored = self.exact if kernel is None else Margin(problem).exact  # scores are of the computed features
+        self.problem, self.lam, features = problem, EXACT.mpf(problem.lam), problem.features
+        self.kernel = None if kernel is None else exactly(kernel)
+        self.scored = Graphs(features, problem.oracle.relaxed)
+        self.graphs = self.scored if kernel is None else Graphs(features, node_features=np.eye(len(kernel)))
+        self.costs, self.ceiling = exactly(problem.loss.costs), problem.scale.C * exactly(problem.weights)
+        self.losses = [self.loss(i, each[0]) for i, each in enumerate(self.graphs.every)]
+        self.sizes = self.graphs.sizes
+        if self.kernel is not None:
+            roots = np.sqrt(np.diagonal(self.kernel))
+            self.sizes = [sum(roots[at]) + len(ends) for at, ends in zip(self.graphs.nodes, self.graphs.ends)]
 
-    def rows(self, i: int, node: Exactly, edge: Exactly) -> tuple[Exactly, Exactly]:
-        """e(y) (f(x, y) - f(x, y*)) and the loss, of labellings y as tables."""
-        features, (nodes, labels) = self.problem.features, self.of[i]
-        own = joint(features, i, *indicators(features, i, labels[None]), self.x, self.z)
-        rise = joint(features, i, node, edge, self.x, self.z) - own
-        loss = (node * self.costs[nodes]).sum(axis=(1, 2))
+    def loss(self, i: int, node: Exactly) -> Exactly:
         if self.problem.loss.zero_one:
-            loss = np.array([int(np.any(table.argmax(axis=1) != labels)) for table in node], dtype=object) + ZERO
-        return (rise * loss[:, None] if self.problem.scaling == "slack" else rise), loss
+            return exactly([int(np.any(table.argmax(axis=1) != self.graphs.truth[i])) for table in node])
+        return (node * self.costs[self.graphs.nodes[i]]).sum(axis=(1, 2))
+
+    def value(self, w: Vector) -> Any:
+        x, slack = exactly(w), self.problem.scaling == "slack"
+        each = zip(self.graphs.rises(x), self.losses)
+        hinges = [max(loss * (1 + rise) if slack else loss + rise) for rise, loss in each]
+        return self.lam * (x @ x) / 2 + self.ceiling @ np.array(hinges)
+
+    def square(self, g: Exactly) -> Any:
+        """|g|^2, of which weights that are at least 0 count if they pull up."""
+        if self.kernel is None:
+            g = np.where(self.problem.features.nonnegative, np.maximum(g, 0), g)
+            return g @ g
+        cut = self.problem.features.n_labels * len(self.kernel)
+        node = g[:cut].reshape(-1, len(self.kernel))
+        return (node * (node @ self.kernel)).sum() + g[cut:] @ g[cut:]
 
     def dual(self, witness: Point, above: bool = True) -> Any:
         """The largest D at t times the witness, 0 <= t <= 1, its shares scaled to sum to at most 1.
 
         ``above``: plus a bound on the effect of the rounding of the computed distributions, so that no correct bound is
-        larger. Otherwise without it: a lower bound on the optimum. None where no bound on that effect is known."""
+        larger. Otherwise a lower bound on the optimum. None where no bound on that effect is known."""
+        problem, graphs, slack = self.problem, self.graphs, self.problem.scaling == "slack"
         if "node_marginals" in witness:
-            witness = {"marginal_shares": np.ones(self.problem.n_examples), **witness}
+            witness = {"marginal_shares": np.ones(problem.n_examples), **witness}
         kind = next((kind for kind in ("label", "gibbs", "marginal") if f"{kind}_shares" in witness), "none")
         if kind == "none":
             return ZERO
-        features, shares = self.problem.features, exactly(np.atleast_2d(witness[f"{kind}_shares"]))
-        sums = np.maximum(shares.sum(axis=0), ZERO + 1)
-        shares = shares / sums
-        if np.any((shares > 0) & (shares * self.ceiling <= exactly(1e-290))):
+        shares = exactly(np.atleast_2d(witness[f"{kind}_shares"]))
+        sums = np.maximum(shares.sum(axis=0), 1)
+        shares = shares / sums * self.ceiling
+        if np.any((shares > 0) & (shares <= 1e-290)):
             return None  # so small a share may be rounded to a larger one, which may prove more
-        away = np.where(sums > 1, 8 * exactly(UNIT), ZERO)  # the scaling is rounded
+        away = 8 * UNIT * exactly((sums > 1) * 1.0)  # the scaling is rounded
         if kind == "gibbs":
-            alphas = [0 * losses for _, _, losses in self.exact.groups]
+            alphas = [0 * loss for loss in self.losses]
             for theta, b, row in zip(witness["gibbs"], witness["gibbs_loss"], shares):
                 # rounding moves scores by a few units of the sum of their terms, at most
-                terms = (abs(self.x).sum() + abs(self.z).sum()) * max(abs(exactly(theta)))
-                moved = exactly(UNIT) * (1024 + 512 * (terms + exactly(b) * self.costs.sum()))
-                if not moved < 1e-3:
+                terms = sum(self.scored.sizes) * np.abs(theta).max(initial=0.0) + b * self.costs.sum()
+                most = UNIT * (1024 + 512 * terms)
+                if not most < 1e-3:
                     return None
-                away = np.maximum(away, 2 * moved)
-                for alpha, q, share in zip(alphas, self.scored.gibbs_at(exactly(theta), exactly(b).item()), row):
-                    alpha += share * q
-            g, gain = self.exact.sums(alphas)
+                away = np.maximum(away, 2 * most)
+                for alpha, rise, loss, share in zip(alphas, self.scored.rises(exactly(theta)), self.losses, row):
+                    q = np.exp(rise + b * loss - max(rise + b * loss))
+                    alpha += share * q / q.sum()
+            parts = list(zip(graphs.every, alphas))
+        elif kind == "label":
+            parts = [(graphs.tables(i, witness["labels"][:, at]), shares[:, i]) for i, at in enumerate(graphs.nodes)]
         else:
-            g, gain = ZERO, ZERO
-            for i, weights in enumerate((shares * self.ceiling).T):
-                if kind == "label":
-                    tables = indicators(features, i, witness["labels"][:, self.of[i][0]])
-                else:
-                    node, edge = exactly(witness["node_marginals"]), exactly(witness["edge_marginals"])
-                    tables = node[self.of[i][0]][None], edge[features.edge_example == i][None]
-                rows, losses = self.rows(i, *tables)
-                g, gain = g - weights @ rows, gain + weights @ losses
-        away = away * self.ceiling * above
-        gain += sum(a * losses.max() for a, (_, _, losses) in zip(away, self.exact.groups))
-        return self.exact.ray(g, gain, away @ np.array(self.exact.norms(), dtype=object) if away.any() else ZERO)
+            tables = graphs.split(*(exactly(witness[f"{name}_marginals"]) for name in ("node", "edge")))
+            parts = [(tuple(each[None] for each in two), shares[:, i]) for i, two in enumerate(tables)]
+        losses = [self.loss(i, tables[0]) for i, (tables, _) in enumerate(parts)]
+        gain = sum(alpha @ loss for (_, alpha), loss in zip(parts, losses))
+        scaled = [(tables, alpha * loss if slack else alpha) for (tables, alpha), loss in zip(parts, losses)]
+        square = self.square(-graphs.joint(scaled))
+        if above and away.any():
+            away, most = away * self.ceiling, [max(loss) for loss in self.losses]
+            length = sum(2 * a * size * (loss if slack else 1) for a, size, loss in zip(away, self.sizes, most))
+            gain, square = gain + sum(away * most), max(np.sqrt(square) - length, 0) ** 2
+        t = min(1, self.lam * gain / square) if square else 1
+        return t * gain - t * t * square / (2 * self.lam)
+
+
+def graphs(kind: str, lengths: Any) -> Any:
+    """Chains, no edges, stars or cycles, as `read` takes them."""
+    if kind in ("chain", "none"):
+        return kind
+    return [nx.star_graph(n - 1) if kind == "tree" or n < 3 else nx.cycle_graph(n) for n in lengths]
 
 
 def margin(rng: RANDOM, ordinary: bool) -> Instance | None:
@@ -280,17 +213,12 @@ def margin(rng: RANDOM, ordinary: bool) -> Instance | None:
     if rng.random() < KERNELS:
         return margin_kernel(rng, ordinary)
     kind, size, given = KINDS[rng.integers(len(KINDS))]
-    options = dict(given)
-    lengths = [3, 3] if kind == "cycle" else rng.integers(1, 4, size=2).tolist()
+    lengths, options = [3, 3] if kind == "cycle" else rng.integers(1, 4, size=2).tolist(), dict(given)
     labels = [rng.integers(size, size=n) for n in lengths]
-    columns = np.ones(3) if ordinary else 10.0 ** rng.choice(SCALES, size=3)
-    columns = columns[: rng.integers(1, 4)]
+    columns = (np.ones(3) if ordinary else 10.0 ** rng.choice(SCALES, size=3))[: rng.integers(1, 4)]
     nodes: list[Any] = [np.clip(rng.normal(size=(n, len(columns))) * columns, -1.7e308, 1.7e308) for n in lengths]
-    if rng.random() < 0.2:
-        nodes = [sp.csr_array(x) for x in nodes]
-    edges: Any = kind
-    if kind in ("tree", "cycle"):
-        edges = [nx.path_graph(n) if kind == "tree" else nx.cycle_graph(n) for n in lengths]
+    nodes = [sp.csr_array(x) for x in nodes] if rng.random() < 0.2 else nodes
+    options["edges"] = edges = graphs(kind, lengths)
     if width := options.pop("n_edge_features", 0):
         options["edge_features"] = [np.abs(numbers(rng, (graph.number_of_edges(), width), ordinary)) for graph in edges]
     loss: Any = rng.choice(["hamming", "zero_one", "matrix", "tables"])
@@ -307,7 +235,7 @@ def margin(rng: RANDOM, ordinary: bool) -> Instance | None:
     if rng.random() < 0.3:
         options["weights"] = np.abs(numbers(rng, 2, ordinary)) + (0.1 if ordinary else 1e-300)
     try:
-        problem = StructuredSVM.read(nodes, labels, size, edges=edges, loss=loss, **options)
+        problem = StructuredSVM.read(nodes, labels, size, loss=loss, **options)
     except ValueError as refused:
         if "multiples of one" not in str(refused):
             raise
@@ -315,18 +243,15 @@ def margin(rng: RANDOM, ordinary: bool) -> Instance | None:
     exact, points = Margin(problem), []
     for k in range(3):
         w = numbers(rng, problem.dimension, ordinary)
-        if (
-            k == 0 and not ordinary
-        ):  # the labels' weights are equal: scores of any size cancel, the hinge is near the loss
+        if k == 0 and not ordinary:  # scores of any size cancel: the labels' weights are equal
             w = np.append(np.tile(rng.normal(size=len(columns)), size), w[size * len(columns) :] * 0.0)
         points.append({"w": problem.project(w)})
         if problem.oracle.relaxed and rng.random() < 0.5:
             points[-1]["shifts"] = numbers(rng, (len(problem.forests.nodes), size), ordinary)
     return Instance(
-        problem,
-        [(point, ordinary) for point in points],
+        problem, [(point, ordinary) for point in points],
         [(witness(rng, problem, ordinary), ordinary) for _ in range(3)],
-        lambda point: exact.exact.value(point["w"]), exact.dual, told, ordinary, problem.trivial_value,
+        lambda point: exact.value(point["w"]), exact.dual, told, ordinary, problem.trivial_value,
     )  # fmt: skip
 
 
@@ -348,10 +273,9 @@ def margin_kernel(rng: RANDOM, ordinary: bool) -> Instance | None:
     below = exact.dual(best.dual_point, above=False)
     if below is None or exact.dual(best.dual_point) is None:
         return None
-    moved = [best.point["w"] * (1.0 + by * rng.normal(size=problem.dimension)) for by in (0.0, 1e-9, 1e-6, 1e-3)]
+    points = [{"w": best.point["w"] * (1.0 + by * rng.normal(size=problem.dimension))} for by in (0, 1e-9, 1e-6, 1e-3)]
     return Instance(
-        problem,
-        [({"w": w}, ordinary) for w in moved],
+        problem, [(point, ordinary) for point in points],
         [(best.dual_point, ordinary), (witness(rng, problem, ordinary), ordinary)],
         lambda point: below, exact.dual, f"kernel, {options}", ordinary, problem.trivial_value,
     )  # fmt: skip
@@ -380,4 +304,96 @@ def witness(rng: RANDOM, problem: StructuredSVM, ordinary: bool) -> dict[str, An
     return {**tables, "marginal_shares": shares.sum(axis=0).clip(0, 1)}
 
 
-ROWS: dict[type, tuple[Row, ...]] = {StructuredSVM: (margin,)}
+# -- likelihoods -------------------------------------------------------------------------------------------------------
+
+
+def conditional(rng: RANDOM, ordinary: bool) -> Instance | None:
+    """Conditional random fields on chains, stars or cycles, with and without forbidden pairs and penalties."""
+    s, reach = int(rng.integers(1, 4)), 1 if ordinary else int(rng.choice([4, 30, 100]))
+    lengths = rng.integers(1, 5 if s < 3 else 4, size=int(rng.integers(1, 4))).tolist()
+    labels, options = [rng.integers(s, size=n) for n in lengths], dict[str, Any]()
+    kind, penalty = rng.integers(4, size=2).tolist()
+    options["edges"] = edges = graphs(("chain", "chain", "tree", "cycle")[kind], lengths)
+    if kind > 1 and rng.integers(2):
+        options["edge_features"] = [powers(rng, reach) * rng.normal(size=(g.number_of_edges(), 1)) for g in edges]
+    options |= {"l1": powers(rng, reach) if penalty % 2 else 0.0, "beta": powers(rng, reach) if penalty > 1 else None}
+    options["weights"] = powers(rng, reach, len(lengths))
+    inputs = [powers(rng, reach, 2) * rng.normal(size=(n, 2)) for n in lengths]
+    problem = ConditionalRandomField.read(inputs, labels, s, **options)
+    if rng.integers(4) == 0 and s > 1:
+        options["forbidden"] = rng.random((s, s)) < 0.3
+        options["forbidden"][tuple(problem.features.truth[problem.features.edges].T)] = False
+        problem = ConditionalRandomField.read(inputs, labels, s, **options)
+    usual = ordinary and problem.penalty != Penalty()  # without a penalty theta may run away to any size
+    best = solve(problem, tol=1e-15, max_iterations=100).point["theta"]
+    near = [best * (1.0 + 10.0 ** rng.uniform(-16, 0) * rng.normal(size=len(best))) for _ in range(10)]
+    points = [best, 0.0 * best, best * (1 + 1e-9), best * (1 - 1e-9)]
+    points += [best + (1.0 if ordinary else 10.0 ** rng.uniform(-6, 3)) * rng.normal(size=len(best)) for _ in range(16)]
+
+    def mixed(theta: Vector) -> Point:
+        shares, features = rng.dirichlet(np.ones(3), size=problem.n_examples).T, problem.features
+        far = (1.0 if ordinary else 10.0 ** rng.uniform(-3, 3)) * rng.normal(size=len(theta))
+        drawn = features.truth if rng.integers(2) else rng.integers(features.n_labels, size=features.n_nodes)
+        each = {"gibbs": np.array([theta, far]), "gibbs_shares": shares[:2]}
+        return each | {"labels": drawn[None], "label_shares": shares[2:]}
+
+    return Instance(
+        problem, [({"theta": theta}, usual) for theta in points],
+        [(each, usual) for theta in near for each in (problem.witness(theta), mixed(theta))],
+        likelihood(problem), told=repr(problem), ordinary=usual, scale=problem.trivial_value,
+    )  # fmt: skip
+
+
+def likelihood(problem: ConditionalRandomField) -> Any:
+    """P as a function of a point."""
+    exact, (lam, l1) = Graphs(problem.features), (EXACT.mpf(each) for each in (problem.penalty.lam, problem.penalty.l1))
+    banned = exactly(np.zeros((1, 1)) if problem.forbidden is None else problem.forbidden * 1.0)
+    allowed = [(edge * banned).reshape(len(edge), -1).sum(axis=1) == 0 for _, edge in exact.every]
+
+    def value(point: Point) -> Any:
+        theta = exactly(point["theta"])
+        losses = [log_sum_exp(rise[kept]) for rise, kept in zip(exact.rises(theta), allowed)]
+        return exactly(problem.ceiling) @ losses + lam / 2 * (theta @ theta) + l1 * abs(theta).sum()
+
+    return value
+
+
+def gaussian(rng: RANDOM, ordinary: bool) -> Instance | None:
+    """(32) with a few positions. K is a product of whole numbers times a power of two, so semidefinite exactly."""
+    s, d = rng.integers(1, 4, size=2).tolist()
+    lengths, factor = rng.integers(1, 4 if s < 3 else 3, size=int(rng.integers(1, 4))), rng.integers(-3, 4, size=(d, 2))
+    reach = 2 if ordinary else int(rng.choice([4, 60, 400]))
+    problem = GaussianProcessSequences.from_gram(
+        (factor @ factor.T) * powers(rng, reach), [rng.integers(s, size=n) for n in lengths.tolist()], s,
+        places=[rng.integers(d, size=n) for n in lengths.tolist()],
+        eta=powers(rng, reach) * bool(rng.integers(4)), lam=powers(rng, reach), stationary=bool(rng.integers(2)),
+    )  # fmt: skip
+    rows = np.split(problem.rows, np.cumsum(lengths)[:-1])
+
+    def value(point: Point) -> Any:
+        u = exactly(point["u"])
+        t = problem.multiply(u)
+        label, transition = problem.split(t)
+        found = EXACT.mpf(problem.lam) / 2 * (u @ t) - problem.truth @ t
+        for at in rows:
+            y, steps = labellings([s] * len(at)), np.arange(len(at) - 1)
+            pairs = transition[y[:, :-1], y[:, 1:]] if problem.stationary else transition[steps, y[:, :-1], y[:, 1:]]
+            found += log_sum_exp(label[at, y].sum(axis=1) + pairs.sum(axis=1))
+        return found
+
+    best = solve(problem, tol=1e-15, max_iterations=200).point["u"] if ordinary else np.zeros(problem.dimension)
+    points = [({"u": best}, ordinary)]
+    for _ in range(25):
+        near = bool(rng.random() < 0.5)
+        size = 10.0 ** rng.uniform(*((-17, 1) if near else (-300, 300)))
+        points.append(({"u": best * near + size * rng.normal(size=problem.dimension)}, ordinary and near))
+    told = f"{problem.lengths} of {s}, stationary {problem.stationary}, eta {problem.eta:g}, lam {problem.lam:g}"
+    scale = float(problem.lengths.sum() * max(1.0, np.log(s)))
+    return Instance(problem, points, points, value, told=told, ordinary=ordinary, scale=scale)
+
+
+ROWS: dict[type, tuple[Row, ...]] = {
+    StructuredSVM: (margin,),
+    ConditionalRandomField: (conditional,),
+    GaussianProcessSequences: (gaussian,),
+}

@@ -1,239 +1,248 @@
-"""Rows of `exact.py`: likelihoods, kernel fields and risks, as `Enumerated` in fractions."""
+"""Rows of `exact.py` for risks and energy networks, whose formulas take exact numbers as they stand.
+
+The loss of an example of an energy network is at least its value with any y in the cube: J is held against its value
+with the y that the problem finds, at the exact product of the factor that stands for Q. The lower bound of a risk is
+held against the exact optimum, as far as the solver finds which pieces are largest there, and against the least of the
+exact objectives at its points.
+"""
 
 from __future__ import annotations
 
-from fractions import Fraction
-from itertools import pairwise
+import contextlib
+import itertools
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks.exact import ZERO, Instance, Row, exactly, floats
-from benchmarks.exact_labellings import RANDOM, Enumerated, indicators, joint, of_edges
+from benchmarks.exact import DIGITS, EXACT, RANDOM, ZERO, Exactly, Instance, Row, exactly, moved, numbers, twin
 from convexstruct.arrays import Point, Vector
 from convexstruct.core.driver import solve
-from convexstruct.families.gaussian_process import GaussianProcessSequences
-from convexstruct.families.log_linear import ConditionalRandomField
-from convexstruct.families.log_linear.penalty import Penalty
+from convexstruct.families.energy_network import ConvexEnergyNetwork, EnergyInference, UnrolledEnergyNetwork
+from convexstruct.families.energy_network.energy import Energy, factor, minimise
+from convexstruct.families.energy_network.unrolled import KINDS, LOSSES
 from convexstruct.families.regularized_risk import RegularizedRisk
-from convexstruct.oracles.enumeration import labellings
-
-# -- likelihoods -------------------------------------------------------------------------------------------------------
-
-
-def _powers(rng: RANDOM, reach: int) -> float:
-    return float(np.ldexp(1.0, int(rng.integers(-reach, reach + 1))))
-
-
-def conditional(rng: RANDOM, ordinary: bool) -> Instance | None:
-    """Conditional random fields on chains, stars or cycles, with and without forbidden pairs and penalties."""
-    s, reach = int(rng.integers(1, 4)), 1 if ordinary else int(rng.choice([4, 30, 100]))
-    lengths = rng.integers(1, 5 if s < 3 else 4, size=int(rng.integers(1, 4))).tolist()
-    labels = [rng.integers(s, size=n) for n in lengths]
-    options: dict[str, Any] = {}
-    kind, penalty = rng.integers(4, size=2).tolist()
-    if kind > 1:
-        shape = nx.star_graph if kind == 2 else (lambda n: nx.cycle_graph(n + 1) if n > 1 else nx.path_graph(n + 1))
-        options["edges"] = graphs = [shape(n - 1) for n in lengths]
-        if rng.integers(2):
-            sizes = [graph.number_of_edges() for graph in graphs]
-            options["edge_features"] = [_powers(rng, reach) * rng.normal(size=(q, 1)) for q in sizes]
-    options |= {"l1": _powers(rng, reach) if penalty % 2 else 0.0} | (
-        {"beta": _powers(rng, reach)} if penalty > 1 else {}
-    )
-    columns = np.array([_powers(rng, reach) for _ in range(2)])
-    inputs, options["weights"] = (
-        [columns * rng.normal(size=(n, 2)) for n in lengths],
-        [_powers(rng, reach) for _ in lengths],
-    )
-    problem = ConditionalRandomField.read(inputs, labels, s, **options)
-    if rng.integers(4) == 0 and s > 1:
-        forbidden = rng.random((s, s)) < 0.3
-        forbidden[tuple(problem.features.truth[problem.features.edges].T)] = False
-        problem = ConditionalRandomField.read(inputs, labels, s, forbidden=forbidden, **options)
-    exact = field(problem)
-    usual = ordinary and problem.penalty != Penalty()  # without a penalty theta may run away to any size
-    best = solve(problem, tol=1e-15, max_iterations=100).point["theta"]
-    near = [best * (1.0 + 10.0 ** rng.uniform(-16, 0) * rng.normal(size=len(best))) for _ in range(10)]
-    points = [best, 0.0 * best, best * (1 + 1e-9), best * (1 - 1e-9)]
-    points += [best + (1.0 if ordinary else 10.0 ** rng.uniform(-6, 3)) * rng.normal(size=len(best)) for _ in range(16)]
-
-    def mixed(theta: Vector) -> Point:
-        shares, features = rng.dirichlet(np.ones(3), size=problem.n_examples).T, problem.features
-        far = (1.0 if ordinary else 10.0 ** rng.uniform(-3, 3)) * rng.normal(size=len(theta))
-        drawn = features.truth if rng.integers(2) else rng.integers(features.n_labels, size=features.n_nodes)
-        each = {"gibbs": np.array([theta, far]), "gibbs_shares": shares[:2]}
-        return each | {"labels": drawn[None], "label_shares": shares[2:]}
-
-    return Instance(
-        problem,
-        [({"theta": theta}, usual) for theta in points],
-        [(each, usual) for theta in near for each in (problem.witness(theta), mixed(theta))],
-        lambda point: exact.value(point["theta"]), lambda _: None, repr(problem), usual, problem.trivial_value,
-    )  # fmt: skip
-
-
-def field(problem: ConditionalRandomField) -> Enumerated:
-    """The problem in fractions."""
-    features, groups = problem.features, []
-    x, z = exactly(features.node_features), of_edges(features)
-    for i, (weight, truth) in enumerate(zip(exactly(problem.ceiling), features.split_labels(features.truth))):
-        every = labellings([features.n_labels] * len(truth))
-        if problem.forbidden is not None:
-            pairs = every[:, features.edges[features.edge_example == i] - features.node_start[i]]
-            every = every[~problem.forbidden[pairs[..., 0], pairs[..., 1]].any(axis=1)]
-        rows = joint(features, i, *indicators(features, i, np.concatenate((truth[None], every))), x, z)
-        rows = rows[1:, : problem.dimension] - rows[0, : problem.dimension]
-        groups.append((weight, rows, np.full(len(rows), ZERO)))
-    return Enumerated(groups, exactly(problem.scale.lam).item(), l1=exactly(problem.l1).item(), soft=True)
-
-
-def gaussian(rng: RANDOM, ordinary: bool) -> Instance | None:
-    """(32) with a few positions. K is a product of whole numbers times a power of two, so semidefinite exactly; if not
-    stationary, it is 0 between entries of u that stand at two positions."""
-    s, d = rng.integers(1, 4, size=2).tolist()
-    lengths, factor = rng.integers(1, 4 if s < 3 else 3, size=int(rng.integers(1, 4))), rng.integers(-3, 4, size=(d, 2))
-    reach = 2 if ordinary else int(rng.choice([4, 60, 400]))
-    problem = GaussianProcessSequences.from_gram(
-        (factor @ factor.T) * _powers(rng, reach),
-        [rng.integers(s, size=int(length)) for length in lengths], s,
-        places=[rng.integers(d, size=int(length)) for length in lengths],
-        eta=_powers(rng, reach) * bool(rng.integers(4)), lam=_powers(rng, reach), stationary=bool(rng.integers(2)),
-    )  # fmt: skip
-    n, cut, groups = problem.dimension, problem.n_inputs * s, []
-    kernel = np.full((n, n), ZERO)
-    inputs, steps = np.concatenate(problem.blocks), np.repeat(range(len(problem.blocks)), np.diff(problem.first))
-    both = exactly(problem.gram.matrix)[np.ix_(inputs, inputs)] * (steps[:, None] == steps)
-    kernel[:cut, :cut] = np.kron(both, np.eye(s, dtype=int).astype(object))
-    kernel[range(cut, n), range(cut, n)] = exactly(problem.eta)
-    for places in np.split(problem.places, np.cumsum(problem.lengths)[:-1]):
-        every, at = labellings([s] * len(places)), np.arange(len(places)) * (not problem.stationary)
-        own = [int(np.flatnonzero((inputs == place) & (steps == step))[0]) for place, step in zip(places, at)]
-        rows, which = np.zeros((len(every), n), dtype=int), np.arange(len(every))[:, None]
-        np.add.at(rows, (which, np.array(own) * s + every), 1)
-        np.add.at(rows, (which, cut + (at[:-1] * s + every[:, :-1]) * s + every[:, 1:]), 1)
-        groups.append((ZERO + 1, rows.astype(object) + ZERO, np.full(len(rows), ZERO)))
-    exact = Enumerated(groups, exactly(problem.lam).item(), exactly(problem.truth), kernel=kernel, soft=True)
-    best = solve(problem, tol=1e-15, max_iterations=200).point["u"] if ordinary else np.zeros(n)
-    points = [({"u": best}, ordinary)]
-    for _ in range(25):
-        near = bool(rng.random() < 0.5)
-        size = 10.0 ** rng.uniform(*((-17, 1) if near else (-300, 300)))
-        points.append(({"u": best * near + size * rng.normal(size=n)}, ordinary and near))
-    told = f"{problem.lengths} of {s}, stationary {problem.stationary}, eta {problem.eta:g}, lam {problem.lam:g}"
-    scale = float(problem.lengths.sum() * max(1.0, np.log(s)))
-
-    return Instance(
-        problem, points, points,
-        lambda point: exact.value(point["u"]), lambda _: None, told, ordinary, scale,
-    )  # fmt: skip
-
 
 # -- risks -------------------------------------------------------------------------------------------------------------
 
 
-def enumerated_risk(problem: RegularizedRisk) -> Enumerated:
-    """A risk as its floats say, the shares as real numbers; x is (w, b), a zero piece, if any, the last of a group."""
-    loss, X = problem.loss, exactly(problem.X)
-    rows = np.full((problem.n_pieces, problem.dimension + problem.n_biases), ZERO)
-    of_outputs = exactly(loss.combine).reshape(problem.n_pieces, len(X), loss.n_outputs)
-    rows[:, : problem.dimension] = np.tensordot(of_outputs, X, axes=(1, 0)).reshape(problem.n_pieces, -1)
-    if problem.n_biases:
-        rows[range(problem.n_pieces), problem.dimension + loss.bias_of] = exactly(loss.bias_sign)
-    shares = np.full(loss.n_groups, Fraction(1, loss.n_groups if loss.kind == "pieces" else len(X)))
+def exact_risk(problem: RegularizedRisk) -> Any:
+    """A copy whose `values` and `losses` take exact numbers, and its shares, which are no floats in general."""
+    _ = problem.single  # of the sparse matrix, computed before the copy
+    loss = twin(problem.loss, combine=exactly(problem.loss.combine), offset=exactly(problem.loss.offset))
+    counts = np.full(loss.n_groups, loss.n_groups if loss.kind == "pieces" else problem.X.shape[0])
+    omega = 1 / exactly(counts)
     if problem.weights is not None:
-        omega = exactly(problem.weights)
-        shares = (omega / omega.sum())[loss.example]
-    groups, offsets = [], exactly(loss.offset)
-    for share, (i, j) in zip(shares, pairwise(loss.start)):
-        more = np.full((int(loss.floor), rows.shape[1]), ZERO)
-        groups.append((share, np.concatenate((rows[i:j], more)), np.append(offsets[i:j], more[:, 0])))
-    lam = np.array([Fraction(problem.lam)] * problem.dimension + [ZERO] * problem.n_biases, dtype=object)
-    return Enumerated(groups, lam)
+        omega = (exactly(problem.weights) / exactly(problem.weights).sum())[loss.example]
+    return twin(problem, X=exactly(problem.X), loss=loss), omega
 
 
-def risk(rng: RANDOM, _: bool) -> Instance:
-    """Both bounds at the optimum rounded to floats, next to it, and far from it."""
-    kind = str(rng.choice(["ordinary", "ordinary", "scaled", "cancelling", "extreme"]))
-    problem, usual = _risk(rng, kind), kind == "ordinary"
-    exact = enumerated_risk(problem)
-    least, x, alphas = exact.optimum()
-    alpha = np.concatenate([part[: len(part) - problem.loss.floor] for part in alphas])
-    best, d, points = floats(x), problem.dimension, []
-    for point in _near(rng, best):
-        far = 1e-6 * np.abs(point).max(initial=0.0) > 1.0 + np.abs(best).max()  # sums of squares overflow
-        with np.errstate(over="ignore"):
-            read = problem.as_point({"w": point[:d]} | ({"b": point[d:]} if problem.n_biases else {}))
-        points.append((read, usual and not far))
-    tried = _near(rng, floats(alpha), problem.shares[problem.group])
+def objective(problem: RegularizedRisk) -> Any:
+    """J as a function of a point."""
+    exact, omega = exact_risk(problem)
+
+    def value(point: Point) -> Any:
+        w = exactly(point["w"])
+        values = exact.values(w, exactly(point["b"]) if "b" in point else None)
+        return EXACT.mpf(problem.lam) / 2 * (w * w).sum() + omega @ exact.losses(values)
+
+    return value
+
+
+def optimum(problem: RegularizedRisk, point: Point, alpha: Vector) -> Any:
+    """The least objective at a point, or where for one of some tolerances the pieces with larger multipliers tie.
+
+    lam w + sum_p alpha_p row_p = 0; the values of these pieces are t_g; their alpha sum to omega_g, or t_g = 0.
+    """
+    exact, omega = exact_risk(problem)
+    d, n_groups, group = problem.dimension + problem.n_biases, problem.loss.n_groups, problem.group
+
+    def values(x: Exactly) -> Exactly:
+        return exact.values(*np.split(x, [problem.dimension]))
+
+    level = values(exactly(np.zeros(d)))
+    rows, of = np.array([values(x) - level for x in exactly(np.eye(d))]), np.eye(n_groups)[group]
+    value = objective(problem)
+    least = value(point)
+    for near in (1e-12, 1e-9, 1e-6):
+        on, rest = alpha > near * problem.shares[group], problem.shares - alpha @ of
+        zero = (rest > near * problem.shares) & problem.loss.floor
+        ties = len(level[on])
+        matrix, right = exactly(np.zeros([d + ties + n_groups] * 2)), exactly(np.zeros(d + ties + n_groups))
+        matrix[range(problem.dimension), range(problem.dimension)] = EXACT.mpf(problem.lam)
+        matrix[:d, d : d + ties], matrix[d : d + ties, :d] = rows[:, on], rows[:, on].T
+        matrix[d : d + ties, d + ties :], right[d : d + ties] = exactly(-of[on]), -level[on]
+        matrix[d + ties :, d : d + ties] = exactly(of[on].T * ~zero[:, None])
+        matrix[range(d + ties, len(right)), range(d + ties, len(right))] = exactly(zero * 1.0)
+        right[d + ties :] = np.where(zero, 0, omega)
+        with contextlib.suppress(ZeroDivisionError):  # a singular matrix
+            x = np.array(list(EXACT.lu_solve(EXACT.matrix(matrix.tolist()), list(right))))
+            least = min(least, value(dict(zip("wb", np.split(x[:d], [problem.dimension])))))
+    return least
+
+
+def risk(rng: RANDOM, ordinary: bool) -> Instance:
+    """Both bounds at the optimum, next to it, and far from it."""
+    problem = _risk(rng, ordinary)
+    (point, alpha), size = problem.trivial(), abs(problem.trivial_value)
+    with np.errstate(all="ignore"), contextlib.suppress(ValueError):  # an overflow in the first iteration
+        best = solve(problem, tol=1e-15, max_iterations=200)
+        point, alpha, size = best.point, best.dual_point or alpha, max(size, abs(float(best.primal)))
+    points, tried = (
+        [(moved(rng, given, by), ordinary) for by in (0.0, 1e-16, 1e-15, 10.0 ** rng.uniform(-12, 0))]
+        + [({name: np.clip(size * rng.normal(size=x.shape), -1.7e308, 1.7e308) for name, x in given.items()}, False)
+           for size in (0.0, 1.0, 10.0 ** rng.uniform(-300, 300))]
+        for given in (point, alpha)
+    )  # fmt: skip
+    told = f"{problem.loss.kind}, lam {problem.lam!r}, X {problem.X!r}, weights {problem.weights!r}"
+    value = objective(problem)
+    least = optimum(problem, point, alpha["alpha"])
+    return Instance(problem, points, tried, value, lambda _: least, told, ordinary, size * ordinary)
+
+
+def _risk(rng: RANDOM, ordinary: bool) -> RegularizedRisk:
+    """A risk of up to four pieces in up to four unknowns, of any loss, dense or sparse, with and without weights."""
+    kind = str(rng.choice(["binary", "binary", "bias", "multiclass", "multilabel", "ordinal", "free", "pieces"]))
+    n = {"multiclass": 2, "multilabel": 2, "free": 3, "pieces": 3}.get(kind, int(rng.integers(2, 4)))
+    X = numbers(rng, (n, 1 if kind in ("multiclass", "multilabel", "free") else int(rng.integers(1, 3))), ordinary)
+    lam, weights = 10.0 ** rng.uniform(-3, 1), None
+    if not ordinary and rng.random() < 0.4:  # a feature that is large and nearly constant
+        X, lam = rng.normal(size=X.shape) + 10.0 ** rng.uniform(6, 19), 10.0 ** rng.uniform(-8, 0)
+    elif not ordinary:
+        w_matters = float(np.clip(np.abs(X).max(), 1e-150, 1e150)) ** 2
+        lam = lam * w_matters if rng.random() < 0.5 else 10.0 ** rng.uniform(-300, 300)
+    if rng.random() < 0.4:
+        weights = np.abs(numbers(rng, n, ordinary)) + (0.1 if ordinary else 1e-300)
+    given, y = sp.csr_array(X) if rng.random() < 0.4 else X, rng.permutation(np.arange(n) % 2)
+    if kind == "pieces":
+        together = rng.random() < 0.5
+        weights = None if weights is None else weights[: 1 if together else 2]
+        example, floor = None if together else np.arange(n) // 2, bool(rng.random() < 0.5)
+        return RegularizedRisk.pieces(given, numbers(rng, n, ordinary), lam, example, floor=floor, weights=weights)
+    targets: dict[str, tuple[Any, dict[str, Any]]] = {
+        "bias": (y, {"bias": True}),
+        "multiclass": (rng.integers(3, size=n), {"n_classes": 3}),
+        "multilabel": (np.array([[1, 0, 0], [0, 1, 1]])[:, rng.permutation(3)], {}),
+        "ordinal": (y, {"thresholds": [float(rng.normal())]}),
+        "free": (rng.permutation(n), {}),
+    }
+    target, options = targets.get(kind, (y, {}))
+    read = getattr(RegularizedRisk, {"bias": "binary", "free": "ordinal"}.get(kind, kind))
+    return read(given, target, lam, weights=weights, **options)  # type: ignore[no-any-return]
+
+
+# -- energy networks ---------------------------------------------------------------------------------------------------
+
+
+def _hidden(rng: RANDOM, n_labels: int, ordinary: bool) -> Any:
+    units = int(rng.integers(0, 3))
+    return numbers(rng, (units, n_labels + 1), ordinary) if units else None
+
+
+def _energy(Q: Exactly, v: Any, hidden: Any) -> Energy:
+    layer = exactly(np.zeros((0, len(Q) + 1)) if hidden is None else hidden)
+    return Energy(Q, exactly([] if v is None else v), layer[:, :-1], layer[:, -1])
+
+
+def convex(rng: RANDOM, ordinary: bool) -> Instance:
+    n, d, n_labels = rng.integers(1, 4, size=3).tolist()
+    lam = float(rng.uniform(0.1, 10.0) if ordinary else 10.0 ** rng.uniform(-8, 8))
+    x, hidden = numbers(rng, (n, d), ordinary), _hidden(rng, n_labels, ordinary)
+    problem = ConvexEnergyNetwork(x, rng.integers(2, size=(n, n_labels)), lam, hidden)
+    T = exactly(problem.T)
+    exact = twin(problem, X=exactly(problem.X), T=T)
+
+    def primal(point: Point) -> Any:
+        b, y = exactly(factor(point["Q"])), problem.T
+        with np.errstate(all="ignore"), contextlib.suppress(np.linalg.LinAlgError):  # J overflows, or is asked at T
+            y = np.nan_to_num(problem.worst(problem.repair(point)))
+        v, U = np.maximum(point.get("v", np.zeros(0)), 0.0), exactly(point["U"])
+        energy, scores, y = _energy(b @ b.T, v, hidden), exact.X @ U.T + (1 - 2 * T), exactly(y)
+        lost = np.maximum(energy.values(scores, T) - energy.values(scores, y), 0)
+        return lam / 2 * ((U**2).sum() + (energy.Q**2).sum() + (energy.v**2).sum()) + lost.sum()
+
+    def dual(witness: Point) -> Any:
+        r = exactly(np.clip(witness["r"], 0.0, 1.0))
+        s_u, s_q, s_v = exact.statistics(r)
+        with EXACT.workdps(DIGITS):
+            values = np.array(EXACT.eigsy(EXACT.matrix(s_q.tolist()), eigvals_only=True))
+            blur = (s_q**2).sum() / lam * EXACT.mpf(10) ** (10 - DIGITS)  # of the eigenvalues
+        paid = sum((np.maximum(each, 0) ** 2).sum() for each in (values, s_v)) + (s_u**2).sum()
+        return r.sum() - paid / (2 * lam) + blur
+
+    shares = [10.0 ** (rng.uniform(-12, 0) * (not ordinary)) * rng.uniform(size=T.shape) for _ in range(3)]
+    best = solve(problem).dual_point if ordinary else None
+    shares += [] if best is None else [best["r"]]
+    with np.errstate(all="ignore"):
+        points = [problem.as_point(problem.weights(r)) for r in shares]
+    points.append(problem.as_point({name: numbers(rng, shape, ordinary) for name, shape in problem.shapes.items()}))
     return Instance(
-        problem, points, [({"alpha": each}, usual) for each in tried],
-        lambda point: exact.value(np.append(point["w"], point.get("b", ()))), lambda _: least,
-        f"{kind} {problem.loss.kind}, lam {problem.lam!r}, X {problem.X!r}, weights {problem.weights!r}", usual,
-        max(abs(float(exact.value(0 * x))) or 1.0, abs(float(least))) if usual else 0.0,
+        problem, [(point, ordinary) for point in points], [({"r": r}, ordinary) for r in shares],
+        primal, dual, f"{problem!r}, lam {lam:g}", ordinary, problem.trivial_value,
     )  # fmt: skip
 
 
-def _near(rng: RANDOM, best: Vector, unit: Vector | None = None) -> list[Vector]:
-    """The optimum, one and many roundings away from it, scaled, at random, at the ends of what floats can say."""
-    largest, shape = np.finfo(float).max, best.shape
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        tried = [
-            best,
-            np.nextafter(best, rng.choice([-np.inf, np.inf], size=shape)),
-            best * (1 + 1e-15 * rng.normal(size=shape)),
-            best * (1 + 10.0 ** rng.uniform(-12, 0) * rng.normal(size=shape)),
-            best * rng.choice([0.5, 2.0, -1.0, 1e5]),
-            np.zeros_like(best),
-            rng.normal(size=shape) * 10.0 ** rng.uniform(-300, 300),
-            (np.ones_like(best) if unit is None else unit) * rng.random(shape) * rng.choice([1.0, 3.0]),
-        ]
-        return [np.clip(np.nan_to_num(point), -largest, largest) for point in tried]
+def inference(rng: RANDOM, ordinary: bool) -> Instance | None:
+    """Q is semidefinite, or up to rounding: then the corners of the cube say more than its tangents."""
+    n, n_labels = rng.integers(1, 4, size=2).tolist()
+    b = numbers(rng, (n_labels, int(rng.integers(1, n_labels + 1))), ordinary) * (1.0 if ordinary else 1e-150)
+    Q = b @ b.T
+    if rng.random() < 0.3:
+        Q = np.diag(np.append(np.full(n_labels - 1, -1e-13), 1.0)) * float(np.abs(Q).max())
+    hidden = _hidden(rng, n_labels, ordinary)
+    v = None if hidden is None else np.abs(numbers(rng, len(hidden), ordinary))
+    try:
+        problem = EnergyInference(numbers(rng, (n, n_labels), ordinary), Q, hidden, v)
+    except ValueError:  # Q underflows, and has an eigenvalue below 0
+        return None
+    energy, scores = _energy(exactly(problem.energy.Q), v, hidden), exactly(problem.scores)
+
+    def primal(point: Point) -> Any:
+        return energy.values(scores, exactly(point["Y"])).sum()
+
+    def dual(point: Point) -> Any:
+        return min(primal(point) - energy.gaps(scores, exactly(point["Y"])).sum(), least)
+
+    best = problem.scores
+    with np.errstate(all="ignore"), contextlib.suppress(np.linalg.LinAlgError):
+        best = minimise(problem.energy, problem.scores)
+    drawn = (rng.random((n, n_labels)), rng.integers(2, size=(n, n_labels)) * 1.0)
+    points: list[Point] = [{"Y": y} for y in (np.clip(np.nan_to_num(best), 0.0, 1.0), *drawn)]
+    corners: list[Point] = [{"Y": np.tile(y, (n, 1)).astype(float)} for y in itertools.product((0, 1), repeat=n_labels)]
+    least = min(primal(point) for point in [*corners, *points])
+    usual = [(point, ordinary) for point in points]
+    return Instance(problem, usual, usual, primal, dual, repr(problem), ordinary, problem.trivial_value)
 
 
-def _risk(rng: RANDOM, kind: str) -> RegularizedRisk:
-    """A risk of up to four pieces in up to four unknowns, of any loss, dense or sparse, with and without weights."""
-    loss = str(rng.choice(["binary", "binary", "bias", "multiclass", "multilabel", "ordinal", "free", "pieces"]))
-    n = {"multiclass": 2, "multilabel": 2, "free": 3, "pieces": 3}.get(loss, int(rng.integers(2, 4)))
-    d = 1 if loss in ("multiclass", "multilabel", "free") else int(rng.integers(1, 3))
-    X, lam = rng.normal(size=(n, d)), float(10.0 ** rng.uniform(-3, 1))
-    weights = rng.uniform(0.2, 3.0, size=n) if rng.random() < 0.4 else None
-    if kind == "scaled":  # columns, rows or all far from 1, and lam so that w matters, or not
-        size = 10.0 ** rng.uniform(-150, 150)
-        X = X * (size if rng.random() < 0.5 else 10.0 ** rng.uniform(-20, 20, size=[(n, 1), (1, d)][rng.integers(2)]))
-        lam *= float(np.clip(np.abs(X).max() ** 2, 1e-300, 1e300)) if rng.random() < 0.7 else 1.0
-    elif kind == "cancelling":  # a feature that is large and nearly constant, or one example far from the others
-        large = 10.0 ** rng.uniform(6, 19)
-        X = X + large if rng.random() < 0.5 else np.where(np.arange(n)[:, None] == 0, large, 1.0 + np.round(X))
-        lam = float(10.0 ** rng.uniform(-8, 0)) / n
-    elif kind == "extreme":
-        with np.errstate(over="ignore", under="ignore"):
-            X, lam = X * 10.0 ** rng.uniform(-300, 300, size=(n, d)), float(10.0 ** rng.uniform(-300, 300))
-        weights = None if weights is None else weights * 10.0 ** rng.uniform(-300, 300, size=n)
-    given: Any = sp.csr_array(X) if rng.random() < 0.4 else X
-    y = rng.permutation(np.arange(n) % 2)
-    if loss in ("binary", "bias"):
-        return RegularizedRisk.binary(given, y, lam, bias=loss == "bias", weights=weights)
-    if loss == "multiclass":
-        return RegularizedRisk.multiclass(given, rng.integers(3, size=n), lam, n_classes=3, weights=weights)
-    if loss == "multilabel":
-        labels = np.array([[1, 0, 0], [0, 1, 1]])[:, rng.permutation(3)]
-        return RegularizedRisk.multilabel(given, labels, lam, weights=weights)
-    if loss == "free":
-        return RegularizedRisk.ordinal(given, rng.permutation(n), lam, weights=weights)
-    if loss == "ordinal":
-        return RegularizedRisk.ordinal(given, y, lam, thresholds=[float(rng.normal())], weights=weights)
-    together = rng.random() < 0.5
-    offsets = rng.normal(size=n) * (10.0 ** rng.uniform(-300, 300) if kind == "extreme" else 1.0)
-    example, floor = (None if together else np.arange(n) // 2), bool(rng.random() < 0.5)
-    weights = None if weights is None else weights[: 1 if together else 2]
-    return RegularizedRisk.pieces(given, offsets, lam, example, floor=floor, weights=weights)
+def unrolled(rng: RANDOM, ordinary: bool) -> Instance:
+    """J through all steps; below, only 0 is known."""
+    n, d, n_labels, n_units = rng.integers(1, 3, size=4).tolist()
+    kind, loss = str(rng.choice(KINDS)), str(rng.choice(LOSSES))
+    steps = np.abs(numbers(rng, int(rng.integers(1, 4)), ordinary))
+    lam = float(rng.uniform(0.0, 1.0) if ordinary else 10.0 ** rng.uniform(-8, 8))
+    labels, X = rng.integers(2, size=(n, n_labels)), numbers(rng, (n, d), ordinary)
+    problem = UnrolledEnergyNetwork(X, labels, lam, n_units, steps, kind, loss)
+
+    def primal(point: Point) -> Any:
+        at = {name: exactly(each) for name, each in point.items()}
+        scores, found = problem.forward(at, exactly(problem.X))
+        if found.diverged is not None:
+            return ZERO
+        of_truth, lost = (problem.energies(at, scores, y) for y in (exactly(problem.T), found.y[-1]))
+        hinge = np.maximum(of_truth - lost + problem.losses(found.y[-1]), 0)
+        return hinge.sum() + lam / 2 * sum((each**2).sum() for each in at.values())
+
+    points: list[Point] = []
+    for size in rng.choice([1.0, 10.0], size=4):  # larger weights: the steps multiply what they are wrong by
+        usual = {name: size * numbers(rng, shape, True) for name, shape in problem.shapes.items()}
+        points.append(usual if ordinary else {name: numbers(rng, each.shape, False) for name, each in usual.items()})
+    told = f"{problem!r}, {kind}, {loss}"
+    return Instance(problem, [(point, False) for point in points], [({}, False)], primal, lambda _: 0, told)
 
 
 ROWS: dict[type, tuple[Row, ...]] = {
-    ConditionalRandomField: (conditional,),
-    GaussianProcessSequences: (gaussian,),
     RegularizedRisk: (risk,),
+    ConvexEnergyNetwork: (convex,),
+    EnergyInference: (inference,),
+    UnrolledEnergyNetwork: (unrolled,),
 }

@@ -1,8 +1,8 @@
-"""Rows of `exact.py` for projections and reduced SDPs, whose optimum is known in rational arithmetic.
+"""Rows of `exact.py` for projections and reduced SDPs, whose optimum is known.
 
-A box's optimum is found from its breakpoints in fractions, with z moved to the nearest value that <s, a> can take, as
-the problem reads it. For tables m is made such that its projection is a chosen member of the polytope, from numbers
-with so few binary digits that m is exact.
+A box's optimum is found from its breakpoints, with z moved to the nearest value that <s, a> can take, as the problem
+reads it. For tables m is made such that its projection is a chosen member of the polytope, from numbers with so few
+binary digits that m is exact.
 
 In a reduced SDP entries of M lie in [0, 1], and a row is the current one of one pair at most, and the previous one of
 one. So where K_ij is positive for rows of one label and at most -2 (0 without pairs) for rows of two, M loses twice
@@ -15,51 +15,50 @@ formulas, and the former, as the two-class SDP (3), where its optimum is known (
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from benchmarks.exact import ZERO, Exactly, Instance, Row, exactly
+from benchmarks.exact import EXACT, RANDOM, ZERO, Exactly, Instance, Row, exactly, moved
 from convexstruct.arrays import Labels, Point, Vector
 from convexstruct.core.driver import solve
 from convexstruct.families.projection import BoxProjection, MarginalProjection
 from convexstruct.families.unsupervised_margin import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.label_exchanges import polytope
 from convexstruct.families.unsupervised_margin.permutation_invariant import PermutationInvariantMargin
-from convexstruct.families.unsupervised_margin.planted import two_class_optimum
+from convexstruct.families.unsupervised_margin.planted import by_kernel, relations, two_class_optimum
 from convexstruct.families.unsupervised_margin.relaxed_loss import RelaxedLoss
 from convexstruct.families.unsupervised_margin.rounding import objective
 
-RANDOM = np.random.Generator
+ONE = ZERO + 1
+NO_PAIRS: Any = np.zeros((0, 2), dtype=np.int64)
 
 # -- projections -------------------------------------------------------------------------------------------------------
 
 
 def optimum(problem: BoxProjection) -> Any:
     """The least value, exactly."""
-    m, s, d = (exactly(np.broadcast_to(each, problem.n)) for each in (problem.m, problem.s, problem.d))
-    low, high = (
-        np.array([Fraction(x) if np.isfinite(x) else x for x in np.broadcast_to(each, problem.n).tolist()], object)
-        for each in (problem.lower, problem.upper)
+    m, s, d, low, high = (
+        exactly(np.broadcast_to(each, problem.n))
+        for each in (problem.m, problem.s, problem.d, problem.lower, problem.upper)
     )
     w = s / (d * d)
 
-    def at(rho: Fraction) -> Exactly:
-        return np.array([min(max(x, a), b) for x, a, b in zip(m - rho * w, low, high)], dtype=object)
+    def at(rho: Any) -> Exactly:
+        return np.minimum(np.maximum(m - rho * w, low), high)
 
-    def excess(rho: Fraction) -> Any:
-        return s @ at(rho) - Fraction(problem.z)
+    def excess(rho: Any) -> Any:
+        return s @ at(rho) - problem.z
 
-    bends = {(x - end) / y for x, y, *ends in zip(m, w, low, high) if y for end in ends if isinstance(end, Fraction)}
+    bends = {(x - end) / y for x, y, *ends in zip(m, w, low, high) if y for end in ends if EXACT.isfinite(end)}
     knots = sorted(bends or {ZERO})
     knots = [knots[0] - 1, *knots, knots[-1] + 1]
     after = next((k for k, rho in enumerate(knots) if excess(rho) <= 0), len(knots) - 1)
     one, other = knots[max(after - 1, 0)], knots[max(after, 1)]  # beyond all knots the same line goes on, or is level
     fall = excess(one) - excess(other)
     a = at(one + (excess(one) / fall * (other - one) if fall else 0))
-    return sum(d * d * (a - m) ** 2, ZERO) / 2
+    return (d * d * (a - m) ** 2).sum() / 2
 
 
 def _box(rng: RANDOM, ordinary: bool) -> BoxProjection:
@@ -98,8 +97,7 @@ def box(rng: RANDOM, ordinary: bool) -> Instance | None:
         a, rho = found.point["a"], float(found.dual_point["rho"]) if found.dual_point else 0.0
         points: list[tuple[Point, bool]] = [({"a": a}, ordinary)]
         witnesses = [({"rho": np.array(rho)}, ordinary)]
-        for k in range(5):
-            near = k < 2
+        for near in (1, 1, 0, 0, 0):
             size = 10.0 ** rng.uniform(*((-17, 0) if near else (-300, 300)))
             noise = size * rng.normal(size=problem.n + 1) * np.append(np.abs(a), abs(rho)) ** near
             points.append(({"a": np.clip(a + noise[:-1], -1e300, 1e300)}, False))
@@ -145,8 +143,8 @@ def tables(rng: RANDOM, _: bool) -> Instance:
     points, witnesses = [({"a": a}, True), (problem.repair({"a": a}), True)], [({"xi": xi}, True)]
     for k in range(5):
         size = 10.0 ** rng.uniform(-17, 0) * float(problem.scale[0]) if k < 2 else 10.0 ** rng.uniform(-300, 250)
-        moved = {"a": a + size * rng.normal(size=a.shape)}
-        points += [(problem.repair(moved), False), ({"a": np.maximum(moved["a"], 0.0)}, False)]
+        off = {"a": a + size * rng.normal(size=a.shape)}
+        points += [(problem.repair(off), False), ({"a": np.maximum(off["a"], 0.0)}, False)]
         witnesses.append(({"xi": xi + size * rng.normal(size=xi.shape)}, False))
     told, scale = f"{structure.cards}, z {z:g}", problem.trivial_value
     return Instance(problem, points, witnesses, lambda _: least, lambda _: least, told, True, scale)
@@ -160,34 +158,22 @@ def value(problem: UnsupervisedMargin, point: Point) -> Any:
     n, kappa = problem.n_rows, problem.n_labels
     features = None if problem.features is None else exactly(problem.features)
     gram = exactly(problem.gram) if features is None else features @ features.T
-    gained = (gram * (exactly(point["M"]) - Fraction(1, kappa))).sum()
-    gained += (exactly(point["N"]) - Fraction(1, kappa**2)).sum()
-    return n * (1 - Fraction(1, kappa)) - gained / (2 * Fraction(problem.beta))
-
-
-def matrices(problem: UnsupervisedMargin, labels: Labels) -> Point:
-    """M and N of a labelling."""
-    pair = labels[problem.previous] * problem.n_labels + labels[problem.current]
-    return {"M": (labels[:, None] == labels).astype(float), "N": (pair[:, None] == pair).astype(float)}
+    gained = (gram * (exactly(point["M"]) - ONE / kappa)).sum() + (exactly(point["N"]) - ONE / kappa**2).sum()
+    return n * (1 - ONE / kappa) - gained / (2 * EXACT.mpf(problem.beta))
 
 
 def alike(rng: RANDOM, _: bool) -> Instance:
     """K = c 11' + d I, without pairs."""
     kappa, n, balance = int(rng.integers(2, 5)), int(rng.integers(4, 9)), float(rng.choice([1e-3, 0.05, 0.1]))
     size, sign = 10.0 ** rng.uniform(-100, 100), float(rng.choice([-1.0, 1.0]))
-    kernel, beta = (
-        np.full((n, n), sign * size) + np.diag(np.full(n, 2.0 * n * size)),
-        size * float(rng.uniform(0.1, 10)),
+    kernel = np.full((n, n), sign * size) + np.diag(np.full(n, 2.0 * n * size))
+    problem = by_kernel(kernel, [n], kappa, (balance, 1.0), size * float(rng.uniform(0.1, 10)), pairs=NO_PAIRS)
+    m = (
+        min(ONE, (n * (ONE / kappa + balance) - 1) / (n - 1))
+        if sign > 0
+        else max(ZERO, (ONE * n / kappa - 1) / (n - 1))
     )
-    none: Any = np.zeros((0, 2), dtype=np.int64)
-    given = {"beta": beta, "label_balance": balance, "kernel": kernel, "lengths": [n]}
-    problem = UnsupervisedMargin.read(None, kappa, pairs=none, **given)
-    least = max(ZERO, (Fraction(n, kappa) - 1) / (n - 1))
-    most = min(ZERO + 1, (n * (Fraction(1, kappa) + Fraction(balance)) - 1) / (n - 1))
-    m = least if sign < 0 else most
-    diagonal, off = Fraction(float(kernel[0, 0])), Fraction(float(kernel[0, 1]))
-    gained = n * diagonal + n * (n - 1) * m * off - (n * diagonal + n * (n - 1) * off) / kappa
-    best, points = n * (1 - Fraction(1, kappa)) - gained / (2 * Fraction(beta)), []
+    best, points = value(problem, {"M": np.where(np.eye(n, dtype=bool), 1, m), "N": np.zeros((0, 0))}), []
     for by in (0.0, 1e-16, 1e-14, 1e-10, 1e-3):
         beyond = float(m) + sign * by * (1 + abs(float(m)))
         points.append(({"M": np.where(np.eye(n, dtype=bool), 1.0, beyond), "N": np.zeros((0, 0))}, False))
@@ -202,40 +188,35 @@ def cancelling(rng: RANDOM, _: bool) -> Instance:
     Equal rows under one label add up what their inner products are wrong by; at M = 1/kappa and N = 1/kappa^2, as they
     round, all that is left is what these numbers are wrong by.
     """
-    kind, n, kappa = (
-        rng.choice(["features", "equal rows", "N", "M", "none"]),
-        int(rng.integers(4, 9)),
+    kind, n = str(rng.choice(["features", "equal rows", "N", "M", "none"])), int(rng.integers(4, 9))
+    kappa, options = (
         int(rng.choice([2, 3])),
+        {"beta": 10.0 ** rng.uniform(-9, 0), "label_balance": 0.5, "pair_balance": 1.0},
     )
-    options: dict[str, Any] = {"beta": 10.0 ** rng.uniform(-9, 0), "label_balance": 0.5, "pair_balance": 1.0}
-    told = f"{kind} that cancel"
     if kind in ("features", "equal rows"):
-        alike = kind == "equal rows"
-        features = rng.normal(size=(1 if alike else n, 30)) + np.where(np.arange(30) < 2, 1e6, 0.0)
+        one = kind == "equal rows"
+        features = rng.normal(size=(1 if one else n, 30)) + np.where(np.arange(30) < 2, 1e6, 0.0)
         problem = UnsupervisedMargin.read([np.broadcast_to(features, (n, 30))], kappa, **options)
-        point, found = matrices(problem, np.arange(n) % kappa * (not alike)), problem.primal
+        point: Point = dict(zip("MN", relations(problem, np.arange(n) % kappa * (not one))))
+        found: Any = problem.primal
     else:
         kernel = np.diag(rng.uniform(1, 2, size=n)) * 10.0 ** rng.uniform(-20, 0) + (kind != "N") / 3.0
         problem = UnsupervisedMargin.read(None, kappa, **options, kernel=kernel, lengths=[n])
-        sizes = {"M": n, "N": n - 1}
         point = {"M": np.full((n, n), 1.0 / kappa), "N": np.full((n - 1, n - 1), 1.0 / kappa**2)}
-        if kind in sizes:
-            noise = rng.normal(size=(sizes[kind], sizes[kind])) * 10.0 ** rng.uniform(0, 6)
+        if kind in point:
+            noise = rng.normal(size=point[kind].shape) * 10.0 ** rng.uniform(0, 6)
             point[kind] = point[kind] + noise - noise.T
-
-        def found(point: Point) -> Any:
-            return objective(problem.rounded_gram, kappa, problem.beta, point)
-
+        found = lambda point: objective(problem.rounded_gram, kappa, problem.beta, point)  # noqa: E731
     truth, both = value(problem, point), [(point, False)]
+    told = f"{kind} that cancel"
     return Instance(SimpleNamespace(primal=found, dual=found), both, both, lambda _: truth, lambda _: truth, told)
 
 
 def _chain(rng: RANDOM) -> UnsupervisedMargin:
     """One chain of four rows with features of any size."""
     features = rng.normal(size=(4, 2)) * 10.0 ** rng.uniform(-6, 6, size=rng.choice([1, 2]))
-    return UnsupervisedMargin.read(
-        [features], int(rng.choice([2, 3])), beta=10.0 ** rng.uniform(-6, 6), label_balance=0.6
-    )
+    beta = 10.0 ** rng.uniform(-6, 6)
+    return UnsupervisedMargin.read([features], int(rng.choice([2, 3])), beta=beta, label_balance=0.6)
 
 
 def exchanges(rng: RANDOM, _: bool) -> Instance:
@@ -243,7 +224,7 @@ def exchanges(rng: RANDOM, _: bool) -> Instance:
     problem = _chain(rng)
     k, n, pairs = problem.n_labels, problem.n_rows, problem.pairs.tolist()
     labels = rng.permutation(np.arange(n) % k)
-    keep = np.eye(k, dtype=object)[labels] + ZERO
+    keep = exactly(np.eye(k))[labels]
     change = keep - (1 - keep) / (k - 1)
     features, vectors = exactly(problem.features), []
     for i in range(n):
@@ -251,26 +232,24 @@ def exchanges(rng: RANDOM, _: bool) -> Instance:
         vectors.append([*np.kron(features[i], change[i]), *np.sum(own, axis=0)])
     vectors += [[*[ZERO] * (features.shape[1] * k), *-np.kron(change[p], change[c])] for p, c in pairs]
     gram = np.array(vectors, dtype=object) @ np.array(vectors, dtype=object).T
-    at, beta, (matrix, right) = PermutationInvariantMargin(problem), Fraction(problem.beta), polytope(problem)
-    gain = np.array([int(i < n) for i in range(at.size)], dtype=object)
+    at, (matrix, right) = PermutationInvariantMargin(problem), polytope(problem)
+    gain = exactly(np.arange(at.size) < n)
 
     def primal(point: Point) -> Any:
         x, z = exactly(point["x"]), exactly(point["z"])
         image = gram @ x
-        left = np.maximum(gain - image / beta - z @ exactly(matrix), ZERO)
-        return x @ image / (2 * beta) + exactly(right) @ z + left.sum()
+        left = np.maximum(gain - image / problem.beta - z @ exactly(matrix), 0)
+        return x @ image / (2 * problem.beta) + exactly(right) @ z + left.sum()
 
     def dual(point: Point) -> Any:
         inside = exactly(at._inside_polytope(point["x"]))
-        return gain @ inside - inside @ gram @ inside / (2 * beta)
+        return gain @ inside - inside @ gram @ inside / (2 * problem.beta)
 
-    points = []
-    for _again in range(3):
-        x, z = rng.normal(size=at.size), rng.random(len(right)) * 10.0 ** rng.uniform(-3, 3)
-        points.append(({**matrices(problem, labels), "x": x, "z": z}, False))
-    return Instance(
-        at, points, [({"x": each["x"]}, False) for each, _ in points], primal, dual, f"exchanges, {problem!r}"
-    )
+    m, pair = relations(problem, labels)
+    drawn = [(rng.normal(size=at.size), rng.random(len(right)) * 10.0 ** rng.uniform(-3, 3)) for _ in range(3)]
+    points = [{"M": m, "N": pair, "x": x, "z": z} for x, z in drawn]
+    witnesses = [({"x": each["x"]}, False) for each in points]
+    return Instance(at, [(each, False) for each in points], witnesses, primal, dual, f"exchanges, {problem!r}")
 
 
 def two_classes(rng: RANDOM, _: bool) -> Instance:
@@ -279,29 +258,23 @@ def two_classes(rng: RANDOM, _: bool) -> Instance:
     size, off = 10.0 ** rng.uniform(-100, 100), float(rng.choice([-1.0, 1.0]))
     kernel = size * (np.full((n, n), off) + np.diag(np.full(n, float(rng.integers(n, 2 * n)))))
     beta = size * 10.0 ** rng.uniform(-3, 3)
-    none: Any = np.zeros((0, 2), dtype=np.int64)
-    data = UnsupervisedMargin.read(
-        None, 2, beta=beta, label_balance=balance, pairs=none, kernel=kernel, lengths=[n]
-    )  # fmt: skip
+    data = by_kernel(kernel, [n], 2, (balance, 1.0), beta, pairs=NO_PAIRS)
     problem, best = PermutationInvariantMargin(data), two_class_optimum(kernel, balance, beta)
     found = solve(problem, tol=float(rng.choice([1e-2, 1e-6, 1e-9])))
-    points, witnesses = [(dict(found.point), False)], [(dict(found.dual_point or {}), False)]
-    for by in (1e-16, 1e-10, 1e-3):
-        moved = {name: each * (1.0 + by * rng.normal(size=each.shape)) for name, each in found.point.items()}
-        points += [(moved, False), (dict(problem.repair(moved)), False)]
-        moved = {name: each * (1.0 + by * rng.normal(size=each.shape)) for name, each in witnesses[0][0].items()}
-        witnesses.append((moved, False))
-    return Instance(problem, points, witnesses, lambda _: best, lambda _: best, f"two classes, {problem!r}")
+    points = [moved(rng, found.point, by) for by in (0.0, 1e-16, 1e-10, 1e-3)]
+    points += [dict(problem.repair(point)) for point in points[1:]]
+    witnesses = [(moved(rng, found.dual_point or {}, by), False) for by in (0.0, 1e-16, 1e-10, 1e-3)]
+    told = f"two classes, {problem!r}"
+    return Instance(problem, [(point, False) for point in points], witnesses, lambda _: best, lambda _: best, told)
 
 
 def losses(rng: RANDOM, _: bool) -> Instance:
     """Theorem 1's function at exact marginals from below; its tangent there, at any b, from above."""
     problem = _chain(rng)
-    k, n, q = problem.n_labels, problem.n_rows, problem.n_pairs
+    k, n, q, beta = problem.n_labels, problem.n_rows, problem.n_pairs, problem.beta
     shapes = {"M": (n, n), "N": (q, q), "C": (n, k), "D": (q, k**2)}
     of = RelaxedLoss(problem, {name: rng.normal(size=shape) for name, shape in shapes.items()})
-    gram, beta = exactly(problem.features) @ exactly(problem.features).T, Fraction(problem.beta)
-    given = {name: exactly(array) for name, array in of.given.items()}
+    gram, given = exactly(problem.features) @ exactly(problem.features).T, {x: exactly(y) for x, y in of.given.items()}
     taken = (gram * given["M"]).sum() + given["N"].sum()
 
     def parts(point: Point) -> tuple[Exactly, Exactly, Any]:
@@ -348,42 +321,37 @@ def planted(rng: RANDOM, ordinary: bool) -> Instance | None:
         size = np.sqrt(scale) * rng.uniform(max(least, 0.1), 4.0, size=(n, int(rng.integers(1, 4))))
         observations = np.split(far[:, None] * size, np.cumsum(given.pop("lengths"))[:-1])
     else:
-        size = rng.uniform(least, 4.0, size=(n, n)) * 10.0 ** (
-            rng.uniform(0, 12, size=(n, n)) * (rng.random() > ordinary + 0.7)
-        )
+        uneven = rng.uniform(0, 12, size=(n, n)) * (rng.random() > ordinary + 0.7)
+        size = rng.uniform(least, 4.0, size=(n, n)) * 10.0**uneven
         given["kernel"] = np.where(labels[:, None] == labels, 1.0, -1.0) * np.maximum(size, size.T) * scale
         np.fill_diagonal(given["kernel"], np.abs(given["kernel"]).sum(axis=1))
-    off = max(abs(Fraction(int((labels == s).sum()), n) - Fraction(1, kappa)) for s in range(kappa))
-    enough = np.nextafter(float(off), 1.0) if off else 0.0
-    given["label_balance"] = max(
-        enough, 0.3 + enough if ordinary else float(rng.choice([1e-300, 1e-15, 1e-9, 0.05, 0.5]))
-    )
+    off = max(abs(int((labels == s).sum()) * ONE / n - ONE / kappa) for s in range(kappa))
+    enough = np.nextafter(float(off), 1.0) if off > 1e-100 else 0.0
+    loose = float(rng.choice([1e-300, 1e-15, 1e-9, 0.05, 0.5]))
+    given["label_balance"] = max(enough, 0.3 + enough if ordinary else loose)
     given["beta"] = float(rng.uniform(0.1, 10)) if ordinary else 10.0 ** rng.uniform(-300, 300)
-    given["pairs"] = "chain" if with_pairs else np.zeros((0, 2), dtype=np.int64)
+    given["pairs"] = "chain" if with_pairs else NO_PAIRS
     try:
         problem = UnsupervisedMargin.read(observations, kappa, pair_balance=1.0, **given)
     except ValueError:
         return None
-    best, points, witnesses = matrices(problem, labels), [], []
-    least_value, kernel = value(problem, best), float(np.abs(problem.gram).max()) or 1.0
+    best: Point = dict(zip("MN", relations(problem, labels)))
+    least_value, kernel, points, witnesses = value(problem, best), float(np.abs(problem.gram).max()) or 1.0, [], []
     safe = problem.feasible.safe if problem.feasible.inside is not None else best
 
-    def moved(x: Any, by: float) -> Any:
+    def noisy(x: Any, by: float) -> Any:
         noise = by * rng.normal(size=x.shape)
         return x + (noise + noise.T if x.ndim == 2 else noise)
 
     for _ in range(6):
-        by, beyond = (
-            float(rng.choice([0.0, 1e-16, 1e-14, 1e-10, 1e-4, 1.0])),
-            float(rng.choice([0.0, 1e-15, 1e-8, 0.1])),
-        )
-        point = {name: moved(x + beyond * (x - safe[name]), by) for name, x in best.items()}
+        by, beyond = float(rng.choice([0, 1e-16, 1e-14, 1e-10, 1e-4, 1])), float(rng.choice([0, 1e-15, 1e-8, 0.1]))
+        point = {name: noisy(x + beyond * (x - safe[name]), by) for name, x in best.items()}
         points.append((point, ordinary and by <= 1e-16 and beyond == 0.0))
         multipliers = tight(problem, labels)
         if tied and rng.random() < 0.6:
             multipliers["P"] = np.zeros_like(multipliers["P"])
         for name in rng.choice(list(multipliers), size=3):
-            multipliers[name] = moved(multipliers[name], by * (1.0 if name[0] in "Wvz" else kernel))
+            multipliers[name] = noisy(multipliers[name], by * (1.0 if name[0] in "Wvz" else kernel))
         witnesses.append((multipliers, ordinary and by == 0.0))
     told, scale = f"{problem!r}, tied {tied}", problem.trivial_value
     return Instance(problem, points, witnesses, lambda _: least_value, lambda _: least_value, told, ordinary, scale)

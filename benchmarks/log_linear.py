@@ -117,11 +117,9 @@ def collinear(seed: int) -> tuple[ConditionalRandomField, ConditionalRandomField
     of themselves at least, and by no fewer than three digits of the 16 that they have. Standardised are the features
     that stand in double precision, by undoing all this in rational arithmetic: the same span, up to its last digits.
     """
-    from fractions import Fraction
-
     import numpy as np
 
-    from benchmarks.exact import exactly, floats
+    from benchmarks.exact import exactly
     from convexstruct.families.log_linear import ConditionalRandomField
 
     rng = np.random.default_rng(seed)
@@ -136,8 +134,8 @@ def collinear(seed: int) -> tuple[ConditionalRandomField, ConditionalRandomField
     x = (x + offset) * scale
     even = exactly(x) / exactly(scale) - exactly(offset)
     if apart:
-        even[:, 1] = (even[:, 1] - even[:, 0]) / Fraction(apart)
-    standard = floats(even.ravel()).reshape(x.shape)
+        even[:, 1] = (even[:, 1] - even[:, 0]) / apart
+    standard = even.astype(float)
 
     def read(columns: Any) -> ConditionalRandomField:
         each = np.split(np.column_stack((np.ones(150), columns)), 150 // length)

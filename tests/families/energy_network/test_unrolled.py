@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import convexstruct as cs
-from convexstruct.arrays import Point
+from convexstruct.arrays import Matrix, Point, Vector
 from convexstruct.families.energy_network import UnrolledEnergyNetwork
 from convexstruct.families.energy_network.energy import sigmoid
 from convexstruct.families.energy_network.unrolled import KINDS, LOSSES
@@ -86,10 +86,18 @@ def test_what_a_step_is_wrong_by_is_multiplied_by_those_that_follow(kind: str) -
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_j_has_a_small_allowance_and_is_the_value_beside_the_gradient(kind: str, loss: str) -> None:
-    """That it is its definition is a row of benchmarks/exact.py."""
+def test_j_is_its_definition_with_a_small_allowance_and_the_value_beside_the_gradient(kind: str, loss: str) -> None:
     problem, point = drawn(kind, loss, size=1.5 if kind == "projected" else 0.7)
-    value = problem.primal(point)
+    value, t, y = problem.primal(point), problem.T, exact_steps(problem, point)[-1].astype(float)
+
+    def energies(y: Matrix) -> Vector:
+        hidden = np.logaddexp(0.0, y @ point["A"].T + point["b"]) @ point["c"]
+        return np.asarray(hidden - (y * (problem.X @ point["U"].T)).sum(axis=1))
+
+    far = (y - t) ** 2 if loss == "squared" else np.where(t == 1, 1.0 - y, y)
+    hinge = np.maximum(energies(t) - energies(y) + far.sum(axis=1), 0.0)
+    size = sum(float((each**2).sum()) for each in point.values())
+    assert float(value) == pytest.approx(hinge.sum() + 0.5 * problem.lam * size, rel=ROUNDING)
     assert problem.value_and_gradient(point)[0] == pytest.approx(float(value), rel=ROUNDING)
     assert value.allowance <= ROUNDING * float(value)
     assert float(problem.dual({})) == 0.0

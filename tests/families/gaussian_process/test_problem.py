@@ -1,6 +1,6 @@
 """(32): values, gradients, bounds and predictions, against the whole of K and every labelling written out.
 
-Bounds at points of any size are in `benchmarks/exact.py`, in fractions.
+Bounds at points of any size are in `benchmarks/exact.py`, in exact numbers.
 """
 
 from __future__ import annotations

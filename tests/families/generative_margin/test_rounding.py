@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import ArrayLike
 
 from benchmarks.exact import exactly
-from benchmarks.exact_generative import feasible, listed
+from benchmarks.exact_generative import Listed
 from convexstruct.core.certificates import certify
 from convexstruct.families.generative_margin.member import Member
 from convexstruct.families.generative_margin.problem import GenerativeMargin
@@ -33,7 +33,7 @@ def test_a_theta_of_minus_1e16_absorbs_no_loss() -> None:
     found = problem.primal({"theta": theta})
     assert found == pytest.approx(exact, rel=ROUNDING)
     assert found.allowance <= 1e-12 * exact
-    assert found.upper >= listed(problem)[0].value(theta) >= found.lower
+    assert found.upper >= Listed(problem).value(theta) >= found.lower
 
 
 def test_where_large_scores_do_hide_the_loss_the_bound_says_so() -> None:
@@ -42,7 +42,7 @@ def test_where_large_scores_do_hide_the_loss_the_bound_says_so() -> None:
     theta = problem.uniform()
     theta[[2, 3, 4, 5]] = [-1e16, -3.0, -1e16, -0.7]
     found = problem.primal({"theta": theta})
-    assert found.upper >= listed(problem)[0].value(theta)
+    assert found.upper >= Listed(problem).value(theta)
     assert certify(problem, theta).primal >= found
 
 
@@ -61,7 +61,7 @@ def test_a_repaired_theta_is_feasible_in_60_digits_and_repaired_once(make: Calla
     for scale in (1e-17, 1e-3, 1.0, 1e3, 1e16):
         theta = problem.uniform() + scale * rng.normal(size=problem.dimension)
         repaired = problem.repair({"theta": theta})["theta"]
-        assert feasible(problem, repaired)
+        assert Listed(problem).feasible(repaired)
         for inside in (repaired, repaired - 0.1):
             np.testing.assert_array_equal(problem.shift(inside), inside)
 
@@ -69,7 +69,7 @@ def test_a_repaired_theta_is_feasible_in_60_digits_and_repaired_once(make: Calla
 @every_kind
 def test_the_excess_encloses_the_best_labelling_of_rational_arithmetic(make: Callable[[int], GenerativeMargin]) -> None:
     problem = make(1)
-    one, rng = listed(problem)[0], np.random.default_rng(0)
+    one, rng = Listed(problem), np.random.default_rng(0)
     missed = 0
     for scale, large in zip(np.repeat([0.1, 1.0, 100.0], 20), np.tile([0.0, 1e3], 30)):  # large scores that cancel
         theta = scale * rng.normal(size=problem.dimension) + large * rng.integers(-1, 2, size=problem.dimension)

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from benchmarks.exact_generative import feasible, listed
+from benchmarks.exact_generative import Listed
 from convexstruct.arrays import Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.iterate import Solver
@@ -80,7 +80,7 @@ def test_columns_that_c_rules_out_are_certified_all_the_same(
     solution = solve(problem, tol="MID")
     assert solution.certificate.gap <= MID.gap, solution.message
     # a witness is balanced by labellings that differ little from the truth: true against every exact value of P
-    one, rng = listed(problem)[0], np.random.default_rng(seed)
+    one, rng = Listed(problem), np.random.default_rng(seed)
     theta = problem.repair(solution.point)["theta"]
     for scale in (0.0, 1e-6, 1e-3, 1.0):
         there = problem.shift(theta + scale * rng.normal(size=problem.dimension))
@@ -173,6 +173,6 @@ def test_a_solver_that_large_scores_mislead_ends_with_an_honest_status(solver: S
     theta[[6, 9]] = -1e16  # a large score that every labelling shares hides the loss from a plain Viterbi
     found = solve(problem, solver, tol="MID", start=replace(start, point={"theta": theta}), max_iterations=40)
     theta = problem.repair(found.point)["theta"]
-    assert feasible(problem, theta)
-    assert found.lower_bound <= listed(problem)[0].value(theta) <= found.certificate.primal
+    assert Listed(problem).feasible(theta)
+    assert found.lower_bound <= Listed(problem).value(theta) <= found.certificate.primal
     assert (found.status is Status.OPTIMAL) == (found.certificate.gap <= MID.gap)

@@ -1,7 +1,7 @@
 """Conditional random fields: new examples, likelihoods without a maximum or a penalty, rounding, and what is refused.
 
 `combinations` has values and solutions by all labellings written out, `benchmarks/exact.py` the bounds at any point and
-mixture, in fractions.
+mixture, in exact numbers.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from benchmarks.exact import GOAL, exactly
-from benchmarks.exact_labellings import Margin, indicators
+from benchmarks.exact_labellings import Margin
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
@@ -49,10 +48,11 @@ def test_shares_that_sum_beyond_one_by_rounding_prove_no_more() -> None:
     shares = rng.dirichlet(np.ones(7), size=problem.n_examples).T
     witness = {"labels": rng.integers(3, size=(7, problem.features.n_nodes)), "label_shares": shares}
     found = enclosed(problem, read_witness(problem, witness))
-    exact, psi, loss = Margin(problem), exactly(np.zeros(problem.dimension)), Fraction(0)
-    for i, alpha in enumerate((exactly(shares) * exact.ceiling).T):
-        rows, losses = exact.rows(i, *indicators(problem.features, i, witness["labels"][:, exact.of[i][0]]))
-        psi, loss = psi - alpha @ rows, loss + alpha @ losses
+    exact = Margin(problem)
+    parts = [(exact.graphs.tables(i, witness["labels"][:, at]), exact.ceiling[i] * exactly(shares[:, i]))
+             for i, at in enumerate(exact.graphs.nodes)]  # fmt: skip
+    psi = -exact.graphs.joint(parts)
+    loss = sum(alpha @ exact.loss(i, tables[0]) for i, (tables, alpha) in enumerate(parts))
     assert exactly(shares).sum(axis=0).max() <= 1 + found.excess
     assert abs(loss - float(found.loss)) <= found.loss.allowance + float(loss) * found.excess
     for each, value, error in zip(psi, found.psi.value.tolist(), found.psi.errors.tolist()):

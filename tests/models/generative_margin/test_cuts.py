@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.exact_generative import listed
+from benchmarks.exact_generative import Listed
 from convexstruct.core.solution import Status
 from convexstruct.datasets.generated.ring import ring
 from convexstruct.families.generative_margin.problem import GenerativeMargin
@@ -105,5 +105,5 @@ def test_columns_that_c_rules_out_are_certified_and_theta_stays_within_the_floor
     assert solution.status is Status.OPTIMAL, solution.message
     theta = solution.point["theta"]
     assert theta.min() >= 10 * START_FLOOR
-    exact = listed(problem)[0].value(theta)
+    exact = Listed(problem).value(theta)
     assert solution.lower_bound <= exact <= solution.primal
