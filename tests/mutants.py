@@ -6,7 +6,7 @@ what it returns. `honest` is the solver unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -98,10 +98,34 @@ def not_a_number(problem: Any) -> Any:
     return {name: array}
 
 
-def write_to(array: NDArray[np.float64]) -> None:
-    """Change an array of the input in place, although it is read-only: a solver can set it writeable."""
-    array.setflags(write=True)
-    array[:] = array * 0.999
+def writes_to(array: Callable[[Any], NDArray[Any]]) -> Callable[[Any], Any]:
+    """Changes an array of its input in place, although it is read-only: a solver can set it writeable."""
+
+    def solver(problem: Any) -> Any:
+        changed = array(problem)
+        changed.setflags(write=True)
+        changed[:] = changed * 0.999
+        return honest(problem).point
+
+    return solver
+
+
+#: Mistakes of any solver, by name: what is wrong, the solver, and words of the verdict.
+COMMON: dict[str, tuple[str, Callable[[Any], Any], str]] = {
+    "loosened_bound": ("the lower bound is raised by 1%", loosened_bound, TOO_GOOD),
+    "flattered_value": ("the value is lowered by 1%", flattered_value, TOO_GOOD),
+    "borrowed_bound": ("the witness proves less", borrowed_bound, "proves only"),
+    "shares_above_one": ("the dual shares sum to 1.01", shares_above_one, "proves nothing"),
+    "stops_early": ("it stops after three rounds", stops_early, ABOVE),
+    "not_a_number": ("one entry is NaN", not_a_number, "NaN"),
+}
+
+
+def common(**cases: str) -> Iterator[Mutant]:
+    """The mutants of `COMMON` that are named, each with the case that fails it."""
+    for name, case in cases.items():
+        slip, solver, named = COMMON[name]
+        yield Mutant(name, slip, solver, case, named)
 
 
 def judged(solver: Callable[[Any], Any], on: str) -> Outcome:

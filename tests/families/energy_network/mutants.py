@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from convexstruct.families.energy_network import ConvexEnergyNetwork, EnergyInference
-from tests.mutants import ABOVE, TOO_GOOD, Mutant, flattered_value, honest, loosened_bound
+from tests.mutants import ABOVE, Mutant, common, honest
 
 Solver = Callable[[Any], Any]
 
@@ -66,7 +66,6 @@ MUTANTS: tuple[Mutant, ...] = (
            ABOVE, "the scores' sign"),
     Mutant("off", "the local energy with the other sign", returned(U=np.negative, B=np.negative), "energy-steps-shown",
            ABOVE, may=True),
-    Mutant("loosened_bound", "a bound that is claimed", loosened_bound, "energy-small", TOO_GOOD),
-    Mutant("flattered_value", "a value that is claimed", flattered_value, "energy-hidden", TOO_GOOD),
     Mutant("not_a_number", "NaN", returned(U=lambda u: np.full_like(u, np.nan)), "energy-one-label", "NaN"),
+    *common(loosened_bound="energy-small", flattered_value="energy-hidden"),
 )  # fmt: skip

@@ -10,18 +10,7 @@ import numpy as np
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.oracles.chain.chain import viterbi
 from convexstruct.tolerances import HIGH
-from tests.mutants import (
-    ABOVE,
-    TOO_GOOD,
-    Mutant,
-    borrowed_bound,
-    flattered_value,
-    honest,
-    instead,
-    loosened_bound,
-    not_a_number,
-    stops_early,
-)
+from tests.mutants import ABOVE, Mutant, common, honest, instead, writes_to
 
 
 def wrong_sign(problem: GaussianProcessSequences) -> Any:
@@ -88,13 +77,6 @@ def empty_witness(problem: GaussianProcessSequences) -> Any:
     return replace(solution, dual_point={"u": np.full(problem.dimension, np.inf)})
 
 
-def changed_input(problem: GaussianProcessSequences) -> Any:
-    """Writes to the labels in place; the array is read-only, which does not stop one who means to."""
-    problem.labels.setflags(write=True)
-    problem.labels[0] = (problem.labels[0] + 1) % problem.n_labels
-    return honest(problem).point
-
-
 MUTANTS: tuple[Mutant, ...] = (
     Mutant("wrong_sign", "the data term has the wrong sign", wrong_sign, "gp-enumerated", ABOVE, "is a sign wrong"),
     Mutant(
@@ -124,11 +106,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant("best_labelling", "the best labelling stands for the mean", best_labelling, "gp-polynomial", ABOVE),
     Mutant("jitter", "the Gram matrix is made invertible first", jitter, "gp-singular", ABOVE),
-    Mutant("stops_early", "it stops after three rounds", stops_early, "gp-weak-prior", ABOVE),
-    Mutant("loosened_bound", "the lower bound is raised by 1%", loosened_bound, "gp-enumerated", TOO_GOOD),
-    Mutant("flattered_value", "the value is lowered by 1%", flattered_value, "gp-enumerated", TOO_GOOD),
-    Mutant("borrowed_bound", "the witness proves less", borrowed_bound, "gp-enumerated", "proves only"),
     Mutant("empty_witness", "the witness is infinite", empty_witness, "gp-flat", "proves nothing"),
-    Mutant("changed_input", "it writes to its input", changed_input, "gp-planted-two", "changes its input"),
-    Mutant("not_a_number", "one entry is NaN", not_a_number, "gp-planted-two", "NaN"),
+    Mutant("changed_input", "it writes to its input", writes_to(lambda problem: problem.labels),
+           "gp-planted-two", "changes its input"),
+    *common(
+        loosened_bound="gp-enumerated",
+        flattered_value="gp-enumerated",
+        borrowed_bound="gp-enumerated",
+        stops_early="gp-weak-prior",
+        not_a_number="gp-planted-two",
+    ),
 )  # fmt: skip

@@ -15,19 +15,7 @@ from convexstruct.families.log_linear import ConditionalRandomField, HiddenField
 from convexstruct.models.log_linear.entropy import clique_entropy
 from convexstruct.models.log_linear.statement import over_cliques, parameters
 from convexstruct.tolerances import HIGH
-from tests.mutants import (
-    ABOVE,
-    TOO_GOOD,
-    Mutant,
-    borrowed_bound,
-    flattered_value,
-    honest,
-    instead,
-    loosened_bound,
-    not_a_number,
-    shares_above_one,
-    stops_early,
-)
+from tests.mutants import ABOVE, Mutant, common, honest, instead, writes_to
 
 
 def of_scale(lam: float = 1.0, C: Callable[[Any], float] = lambda problem: 1.0) -> Callable[[Any], Scale]:
@@ -73,12 +61,6 @@ def best_labelling(problem: ConditionalRandomField) -> Any:
     return theta
 
 
-def changed_input(problem: ConditionalRandomField) -> Any:
-    problem.features.truth.setflags(write=True)
-    problem.features.truth[0] = (problem.features.truth[0] + 1) % problem.features.n_labels
-    return honest(problem).point
-
-
 def one_gradient_step(problem: HiddenField) -> Any:
     """In place of the M step."""
     theta = np.zeros(problem.dimension)
@@ -122,13 +104,8 @@ CONDITIONAL: tuple[Mutant, ...] = (
         "crf-lasso", ABOVE, "an L2 penalty in place",
     ),
     Mutant("best_labelling", "the best labelling stands for the mean", best_labelling, "crf-strong", ABOVE),
-    Mutant("stops_early", "it stops after three rounds", stops_early, "crf-weak", ABOVE),
-    Mutant("loosened_bound", "the lower bound is raised by 1%", loosened_bound, "crf-chains", TOO_GOOD),
-    Mutant("flattered_value", "the value is lowered by 1%", flattered_value, "crf-chains", TOO_GOOD),
-    Mutant("borrowed_bound", "the witness proves less", borrowed_bound, "crf-chains", "proves only"),
-    Mutant("shares_above_one", "shares sum to 1.01", shares_above_one, "crf-length-one", "proves nothing"),
-    Mutant("changed_input", "it writes to its input", changed_input, "crf-chains", "changes its input"),
-    Mutant("not_a_number", "one entry is NaN", not_a_number, "crf-chains", "NaN"),
+    Mutant("changed_input", "it writes to its input", writes_to(lambda problem: problem.features.truth),
+           "crf-chains", "changes its input"),
 )  # fmt: skip
 
 
@@ -253,6 +230,14 @@ PSEUDO: tuple[Mutant, ...] = (
         ABOVE, "half the L1 penalty",
     ),
     Mutant("raised_conditionals", "the witness is no distribution", raised_conditionals, "pl-grid", "proves nothing"),
+    *common(
+        loosened_bound="crf-chains",
+        flattered_value="crf-chains",
+        borrowed_bound="crf-chains",
+        shares_above_one="crf-length-one",
+        stops_early="crf-weak",
+        not_a_number="crf-chains",
+    ),
 )  # fmt: skip
 
 MUTANTS: tuple[Mutant, ...] = (*CONDITIONAL, *FIELD, *PSEUDO)

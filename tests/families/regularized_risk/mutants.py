@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
-from tests.mutants import ABOVE, TOO_GOOD, Mutant, flattered_value, honest, loosened_bound, not_a_number, write_to
+from tests.mutants import ABOVE, TOO_GOOD, Mutant, common, honest, writes_to
 
 
 def _unbiased(problem: RegularizedRisk) -> RegularizedRisk:
@@ -83,12 +83,6 @@ def scaled_rows(problem: RegularizedRisk) -> Any:
     return honest(replace(problem, X=problem.X / length)).point
 
 
-def changed_input(problem: RegularizedRisk) -> Any:
-    """Writes to the features in place."""
-    write_to(problem.X)
-    return honest(problem).point
-
-
 #: max(0, -y <w, x>), the perceptron's loss.
 NO_MARGIN = solves_loss(offset=lambda loss: np.zeros_like(loss.offset))
 WRONG_SIGN = solves_loss(combine=lambda loss: -loss.combine)
@@ -115,8 +109,6 @@ MUTANTS: tuple[Mutant, ...] = (
            "a penalty on the bias"),
     Mutant("no_balance", "sum y alpha = 0 is dropped", no_balance, "risk-planted-bias", TOO_GOOD),
     Mutant("unbalanced_witness", "the same, with its alpha", unbalanced_witness, "risk-unbalanced", TOO_GOOD),
-    Mutant("loosened_bound", "the lower bound is raised by 1%", loosened_bound, "risk-levels", TOO_GOOD),
-    Mutant("flattered_value", "the value is lowered by 1%", flattered_value, "risk-enumerated", TOO_GOOD),
     Mutant("open_box", "alpha leaves its box", open_box, "risk-large-lam", TOO_GOOD),
     Mutant("uniform_cost", "the cost matrix is ignored", UNIFORM_COST, "risk-classes", ABOVE, "costs of 1"),
     Mutant("mean_threshold", "one threshold for all levels", mean_threshold, "risk-levels", ABOVE),
@@ -125,6 +117,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("scaled_rows", "rows are scaled to length 1", scaled_rows, "risk-enumerated", ABOVE, "length 1"),
     Mutant("stops_early", "it stops at w = 0, its start", lambda problem: np.zeros(problem.shape), "risk-hadamard",
            ABOVE, "where solvers start"),
-    Mutant("changed_input", "it writes to its input", changed_input, "risk-planted", "changes its input"),
-    Mutant("not_a_number", "one entry is NaN", not_a_number, "risk-planted", "NaN"),
+    Mutant("changed_input", "it writes to its input", writes_to(lambda problem: problem.X),
+           "risk-planted", "changes its input"),
+    *common(loosened_bound="risk-levels", flattered_value="risk-enumerated", not_a_number="risk-planted"),
 )  # fmt: skip
