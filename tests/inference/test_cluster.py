@@ -151,9 +151,14 @@ def test_workers_read_their_files_and_a_file_cut_in_mid_run_ends_it_with_a_sente
     client: Any, tmp_path: Path
 ) -> None:
     problem = filed(tmp_path)
-    found = solve(problem, tol=1e-6, executor=client)
+    kept: list[int] = []
+
+    def count(iterate: Any, trace: Any) -> None:
+        kept.append(sum(client.run(lambda: len(file_parts._kept)).values()))
+
+    found = solve(problem, tol=1e-6, executor=client, callback=count)
     same(found, solve(field(), tol=1e-6))
-    assert sum(client.run(lambda: len(file_parts._kept)).values()) == 3
+    assert kept[-1] == 3
     assert not file_parts._kept
     path = tmp_path / "20.npz"
     whole = path.read_bytes()
