@@ -14,7 +14,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from benchmarks.ablation import Mechanism, Study, numbers, options, seeds
+from benchmarks.ablation import Mechanism, Study, numbers, seeds
 from benchmarks.regularized_risk import CLASSES, DENSE, DIGITS, LOSSES, REAL, SPARSE, STRENGTHS, Workload
 from convexstruct.datasets.real.sources import available
 from convexstruct.families.regularized_risk import RegularizedRisk, SemismoothNewton
@@ -34,7 +34,7 @@ from convexstruct.tolerances import HIGH
 #: effect (a part's gap need not fall, a search ends anywhere, sparse entries are as cheap as others, NumPy's calls take
 #: no time).
 MECHANISMS = (
-    *options(moving=(1e-9,)),
+    *numbers(proximal_point, MOVING=(1e-9,), ZONE=(1.0, 4.0), SHRINK=(0.25, 0.7), INEXACT=(0.1, 0.9)),
     Mechanism("conjugate gradients", patches={f"{direction.__name__}:_step_work": lambda *_: math.inf}),
     Mechanism("Newton's matrices", patches={f"{direction.__name__}:_matrix_work": lambda *_, **__: math.inf}),
     Mechanism("diagonal preconditioner", patches={f"{direction.__name__}:score_diagonal": lambda *_: 0.0}),
@@ -54,7 +54,7 @@ MECHANISMS = (
 )
 #: The width of the first proximal step, where Newton's steps with a narrow one are many; and few free pieces.
 WIDTHS = (
-    *options(first=(0.3,)),
+    *numbers(proximal_point, FIRST=(0.3,)),
     *numbers(proximal_point, WIDENINGS=(0, 1, 9), MANY_STEPS=(3, 12), WIDER=(2.0, 10.0)),
     *numbers(direction, OUTPUTS_SHARE=(0.0, 0.25, 1.0)),
 )

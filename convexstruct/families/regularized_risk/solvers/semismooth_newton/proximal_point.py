@@ -6,8 +6,8 @@ Each step is solved by its dual: the smoothed risk F of `smoothed_risk`, which i
 (w, b) by Newton's directions (`direction`) and line searches (`proximal_step`). That is the semismooth Newton augmented
 Lagrangian method (Rockafellar 1976; Li, Sun and Toh 2018), here with
 
-* tau, the width of the smoothing in units of the loss, which starts at ``first`` times the start's gap and is
-  multiplied by ``shrink`` at each proximal step, or by more after one that took many Newton steps. Where most examples
+* tau, the width of the smoothing in units of the loss, which starts at `FIRST` times the start's gap and is
+  multiplied by `SHRINK` at each proximal step, or by more after one that took many Newton steps. Where most examples
   end on a kink with a small alpha, Newton's steps with a narrow tau would move them across their kinks one by one. So
   it starts larger where w has at least as many entries as there are groups (`TAU_LIFTS`), and is made wider while the
   first proximal step takes many Newton steps (`WIDER`), as it does where the classes are nearly separable;
@@ -39,7 +39,6 @@ from convexstruct import deadline
 from convexstruct.arrays import Flags, Point, Vector
 from convexstruct.core.certificates import least_unit, relative_gap
 from convexstruct.core.iterate import Iterate
-from convexstruct.core.options import positive, read_options, share
 from convexstruct.core.rounds import Clock, Patience
 from convexstruct.core.solution import Solution
 from convexstruct.deadline import DeadlinePassed
@@ -50,6 +49,14 @@ from convexstruct.families.regularized_risk.solvers.semismooth_newton.row_space 
 from convexstruct.families.regularized_risk.solvers.semismooth_newton.smoothed_risk import SmoothedRisk
 from convexstruct.rounding import EPS
 
+#: tau starts at so many times the gap of the start, and is multiplied by SHRINK at each proximal step that took few
+#: Newton steps.
+FIRST, SHRINK = 1.2, 0.5
+#: A proximal step ends when |grad F|^2 / (2 lam) is below this share of the gap.
+INEXACT = 0.5
+#: Pieces further than ZONE tau below the highest of their group may be held, and so may groups further than that from
+#: their nearest kink: once the others are less than the share MOVING of all pieces.
+ZONE, MOVING = 2.0, 0.3
 #: The pieces that are not held are solved alone until their gap has fallen by this factor, or for at most so many
 #: Newton steps.
 HELD_FALL, HELD_STEPS = 0.2, 60
@@ -80,26 +87,7 @@ LEAST_LAM = 2.0**-400
 
 @dataclass(frozen=True)
 class SemismoothNewton:
-    """Semismooth Newton steps inside proximal point steps on the adjoint, for any regularised risk.
-
-    Attributes
-    ----------
-    shrink : the factor of tau at each proximal step that took few Newton steps, below 1.
-    inexact : a proximal step ends when |grad F|^2 / (2 lam) is below this share of the gap; below 1.
-    zone : pieces further than ``zone`` tau below the highest of their group may be held, and so may groups further than
-        that from their nearest kink.
-    moving : they are held once the others are less than this share of all pieces; below 1.
-    first : tau starts at so many times the gap of the start.
-    """
-
-    shrink: float = 0.5
-    inexact: float = 0.5
-    zone: float = 2.0
-    moving: float = 0.3
-    first: float = 1.2
-
-    def __post_init__(self) -> None:
-        read_options(self, shrink=share, inexact=share, zone=positive, moving=share, first=positive)
+    """Semismooth Newton steps inside proximal point steps on the adjoint, for any regularised risk."""
 
     def iterate(self, problem: RegularizedRisk, start: Solution | None = None) -> Iterator[Iterate]:
         clock = Clock("gradient", "direction", "line search", "holding")
@@ -122,7 +110,7 @@ class SemismoothNewton:
                 best, lower = step.bounds()
             yield shown(step.w, step.b, step.a, best, lower)
         rounding = EPS * max(abs(best), float(np.abs(whole.offset).max()))
-        step.tau = max(self.first * (best - lower), rounding, float(np.finfo(float).tiny))
+        step.tau = max(FIRST * (best - lower), rounding, float(np.finfo(float).tiny))
         if whole.dimension >= len(whole.first):
             step.tau *= max(1.0, TAU_LIFTS * lift)
         step.tau = max(step.tau, least_tau)
@@ -140,12 +128,12 @@ class SemismoothNewton:
             upper, bound = min(upper, found.primal), max(bound, found.lower_bound)
             done = patience.ended(upper, bound)
             yield replace(found, done=True, message=given.rounding_reason({}, None)) if done else found
-            if step.is_solved(self.inexact * (best - lower)):
-                step.move_centre(self.shrink)
+            if step.is_solved(INEXACT * (best - lower)):
+                step.move_centre(SHRINK)
                 widenings = 0
                 with clock("holding"):
-                    moving = whole.near(step.v, step.a, self.zone * step.tau)
-                if 0 < np.count_nonzero(moving) < self.moving * len(moving):
+                    moving = whole.near(step.v, step.a, ZONE * step.tau)
+                if 0 < np.count_nonzero(moving) < MOVING * len(moving):
                     self._move_alone(step, moving, best - lower)
                     continue
                 step.evaluate()
@@ -180,13 +168,13 @@ class SemismoothNewton:
         for _ in range(HELD_STEPS):
             deadline.check()
             primal, value = inner.evaluate()
-            if inner.is_solved(self.inexact * reached):
+            if inner.is_solved(INEXACT * reached):
                 best, lower = min(best, primal), max(lower, value)
                 reached = min(reached, best - lower)
                 if reached <= HELD_FALL * gap:
                     break
-                if inner.is_solved(self.inexact * reached):
-                    inner.move_centre(self.shrink)
+                if inner.is_solved(INEXACT * reached):
+                    inner.move_centre(SHRINK)
                     inner.evaluate()
             inner.newton()
         a = step.a.copy()  # the old one is a witness

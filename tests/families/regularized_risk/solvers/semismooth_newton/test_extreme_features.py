@@ -9,6 +9,7 @@ from benchmarks.exact_models import optimum
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.families.regularized_risk.solvers.semismooth_newton import proximal_point
 from convexstruct.families.regularized_risk.solvers.semismooth_newton.proximal_point import SemismoothNewton
 from convexstruct.models.regularized_risk.risk import primal
 from convexstruct.tolerances import HIGH
@@ -93,13 +94,13 @@ def test_features_of_extreme_sizes_are_solved_in_other_units(size: float) -> Non
 
 
 @pytest.mark.parametrize("bias", [False, True])
-def test_a_lam_whose_square_vanishes_ends_in_rounding(bias: bool) -> None:
+def test_a_lam_whose_square_vanishes_ends_in_rounding(bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """By LEAST_LAM of the proximal_point: without it a run without a bias fails, where tau is so narrow that no piece
     is free at the start: the first step is then the gradient over lam."""
     X = np.random.default_rng(0).normal(size=(30, 3))
     problem = RegularizedRisk.binary(X, np.arange(30) % 2, 1e-200, bias=bias)
-    narrow = SemismoothNewton(first=0.3)
-    assert solve(problem, narrow, HIGH).status is Status.ROUNDING
+    monkeypatch.setattr(proximal_point, "FIRST", 0.3)
+    assert solve(problem, SemismoothNewton(), HIGH).status is Status.ROUNDING
 
 
 def scaled_both_ways(kind: str, seed: int) -> RegularizedRisk:
