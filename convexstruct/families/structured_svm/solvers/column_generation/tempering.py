@@ -5,10 +5,10 @@ Labellings carry weights q_i(y) ~ exp(<Theta, f(x_i, y)> + B E_i(y)), at first u
     F(w) = lam/2 |w|^2 + sum_i c_i {tau [ln Z_i(Theta + w/tau, B + 1/tau) - ln Z_i(Theta, B)] - <w, f(x_i, y_i)>}
 
 by L-BFGS in the variables w_k (lam + v_k / tau)^1/2, with one sum over all labellings an evaluation; then
-Theta += w / tau, B += 1 / tau, tau *= shrink. v_k is the variance of feature k where all labels are equally probable,
-so that F curves about alike along all variables, whatever the units of the features. Every evaluation gives a lower
-bound, since the new q is a dual point. Unlike plain annealing (Theta = B = 0) the stages converge at temperatures at
-which F is still smooth.
+Theta += w / tau, B += 1 / tau, tau *= shrink. v_k is 0 where features have about the same size. Else it is the variance
+of feature k where all labels are equally probable, so that F curves about alike along all variables, whatever the units
+of the features. Every evaluation gives a lower bound, since the new q is a dual point. Unlike plain annealing, with
+Theta = B = 0, the stages converge at temperatures at which F is still smooth.
 
 Slack scaling and the zero-one loss have no such sums over labellings: there the tempering works on margin scaling with
 the node losses, to find a start and first pools, and its bounds are not used.
@@ -56,8 +56,9 @@ class Temper:
         self.problem, self.most, self.switch = problem, most, switch
         self.smooth = problem.scaling == "margin" and not problem.loss.zero_one
         self.theta, self.loss = np.zeros(problem.dimension), 0.0
-        self.patient = patient or not even(problem.features.sample)
-        self._variances = problem.uniform_variances()
+        uneven = not even(problem.features.sample)
+        self.patient = patient or uneven
+        self._variances = problem.uniform_variances() if uneven else np.zeros(problem.dimension)
         self.w = starting_w(problem, start)
         self.tau = TEMPERATURE * float(problem.loss.costs.max(initial=0.0))
         found = problem.most_violated(self.w)
