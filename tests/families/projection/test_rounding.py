@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -69,6 +70,20 @@ def test_an_a_that_carries_its_errors_holds_the_exact_one(seed: int, size: float
         assert abs(Fraction(value) - best) <= Fraction(error) * (1 + Fraction(1, 10**9))
         if value in (low, high) and abs(rho) > 1e3 and s:
             assert error == 0.0
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10_000), st.floats(-12, -1))
+def test_a_point_beside_the_plane_is_charged_for_the_way_to_it(seed: int, size: float) -> None:
+    """Inside its bounds it may have a value below the optimum."""
+    problem = box(seed)
+    found = cs.solve(problem)
+    for sign in (-1.0, 1.0):
+        beside = np.clip(found.point["a"] + sign * 10.0**size * problem.s, problem.lower, problem.upper)
+        with np.errstate(all="ignore"):  # as where the problem computes it: s may be 0
+            looked = rounding.looked_at(problem.box, beside, math.inf)
+            bound = rounding.upper_bound(problem.box, problem.z, beside, looked)
+        assert bound.upper >= found.lower_bound
 
 
 @settings(deadline=None)
