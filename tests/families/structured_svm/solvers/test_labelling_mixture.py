@@ -18,10 +18,10 @@ from tests.models.structured_svm.instances import INSTANCES
 def test_the_witness_is_the_distribution_that_the_steps_lead_to(
     solver: BlockFrankWolfe | Subgradient, least: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Psi of the mixture is lam w; at 0.5 the common factor is multiplied out all the time."""
+    """Psi of the mixture is lam w, also after later steps; at 0.5 the common factor is multiplied out all the time."""
     monkeypatch.setattr(labelling_mixture, "LEAST_FACTOR", least)
     problem = INSTANCES["slack scaling, weighted, a cost matrix"]()
-    for iterate in islice(solver.iterate(problem), 12):
+    for iterate in list(islice(solver.iterate(problem), 12)):
         assert callable(iterate.dual_point)
         psi, loss = problem.aggregate(iterate.dual_point())
         assert psi / problem.lam == pytest.approx(iterate.point["w"], abs=ROUNDING)
