@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import inspect
+import itertools
 import platform
 import re
 import shutil
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from convexstruct.core.cases import Case
+    from convexstruct.core.certificates import Problem
     from convexstruct.core.experiment import Experiment
     from convexstruct.core.registry import Family
 
@@ -175,21 +177,29 @@ def mathematics(align: str) -> str:
 def statement(family: Family, names: Collection[str] = ()) -> str:
     """The problem of a family as the file that defines it states it: its docstring up to the paragraph after the
     formula. names : the problem's class, where the family has several; the first class of the family unless named."""
-    problem = next((each for each in family.problems if each.__name__ in names), family.problems[0])
-    blocks = re.split(r"\n\s*\n", inspect.getdoc(sys.modules[problem.__module__]) or "")
+    blocks = re.split(r"\n\s*\n", inspect.getdoc(sys.modules[_problem(family, names).__module__]) or "")
     formula = [i for i, block in enumerate(blocks) if block.startswith("  ")]
     ends = (i for i, block in enumerate(blocks) if formula and i > formula[0] and i not in formula)
     last = next((i for i in ends if not blocks[i].endswith((",", ":"))), len(blocks))
     return "\n\n".join(block for block in blocks[: last + 1] if not block.startswith("**"))
 
 
+def _problem(family: Family, names: Collection[str]) -> type[Problem]:
+    return next((each for each in family.problems if each.__name__ in names), family.problems[0])
+
+
 def about_experiment(experiment: Experiment) -> dict[str, str]:
-    """What an experiment does and why, the docstring of its file; and the problem of its family."""
+    """What an experiment does and why, the docstring of its file; and the problem of its family, in words and as the
+    first formulation of its cases that is one program states it."""
     from convexstruct.core.registry import families
 
-    family = families().get(experiment.family)
-    problem = {"The problem": statement(family, vars(experiment.file))} if family is not None else {}
-    return {experiment.title: inspect.getdoc(experiment.file) or "", **problem}
+    told = {experiment.title: inspect.getdoc(experiment.file) or ""}
+    if (family := families().get(experiment.family)) is not None:
+        names = vars(experiment.file)
+        cases = (case for case in family.cases if isinstance(case.build(), _problem(family, names)))
+        stated = itertools.islice(formulations(cases), 2)
+        told["The problem"] = "\n\n".join([statement(family, names), *stated])
+    return told
 
 
 def about_cases(names: Collection[str]) -> dict[str, str]:

@@ -60,6 +60,8 @@ def test_a_report_says_what_is_solved_and_why_with_the_formula(experiment: Exper
     assert "\n    " in problem
     assert not problem.endswith((",", ":"))
     assert "<pre>" in prose(problem)
+    # Contrastive divergence trains what no formulation states: the sums of its fields are sampled.
+    assert ("<math " in prose(problem)) == (experiment.name != "contrastive-divergence")
 
 
 def test_a_verification_says_what_is_compared_and_the_problem_of_each_family() -> None:
