@@ -224,6 +224,9 @@ def _by_blocks(matrix: Any, x: Tensor, step: int) -> Tensor:
     if x.ndim == 1 and isinstance(matrix, np.ndarray) and matrix.flags.c_contiguous:  # all blocks in one call
         parts = (x[:whole].reshape(-1, 1, step) @ matrix[:whole].reshape(-1, step, m))[:, 0]
         parts = np.concatenate((parts, (matrix[whole:].T @ x[whole:])[None]))
+    elif x.ndim == 1 and sp.issparse(matrix):  # one product too: SciPy cuts blocks out slower than it multiplies
+        spread = sp.csr_array((x, (np.arange(n) // step, np.arange(n))))
+        parts = (spread @ matrix).toarray()
     else:
         parts = np.array([matrix[low : low + step].T @ x[low : low + step] for low in range(0, n, step)])
     # split at powers of two, the upper parts add up without rounding (`binned`), the lower ones are UNIT as large
