@@ -34,7 +34,6 @@ from convexstruct.oracles.chain import (
     pieces,
     probabilities,
     terms,
-    two_best,
     two_labels,
 )
 from convexstruct.oracles.loopy import belief_propagation, minimum_cut, tree_reweighted
@@ -68,7 +67,6 @@ def _sums(instance: Any) -> tuple[int, float]:
 
 def _best(instance: Any) -> tuple[int, float]:
     chain.viterbi(*instance)
-    two_best.two_best(*instance)
     return 1, math.nan
 
 
@@ -85,7 +83,7 @@ SUMS = (
 )
 FORBIDDEN = numbers(terms, NEGLIGIBLE=(math.inf,), LEAST_CHAINS=(1,), LEAST_ROWS=(NEVER,))
 BEST = tuple(
-    Mechanism(f"BLOCK = {size}", patches={f"{each.__name__}:BLOCK": size for each in (chain, two_best)})
+    Mechanism(f"BLOCK = {size}", patches={f"{each.__name__}:BLOCK": size for each in (chain,)})
     for size in (NEVER, 1 << 13)
 )
 

@@ -21,7 +21,7 @@ from convexstruct.arrays import Index, Labels, Matrix, Tensor, Vector
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.graphs import Chains, chains
 from convexstruct.junction_trees import MOST_CLIQUE_ENTRIES, JunctionTree, junction_tree
-from convexstruct.oracles.chain import chain, two_best
+from convexstruct.oracles.chain import chain
 from convexstruct.oracles.chain.sums import ChainSums
 from convexstruct.oracles.tree import forest as levels
 from convexstruct.oracles.tree import junction_tree as jt
@@ -77,15 +77,15 @@ class Inference(Protocol):
 
     @property
     def summable(self) -> bool:
-        """Whether there are sums, samples, second bests and best labellings by loss."""
+        """Whether there are sums, samples, max-marginals and best labellings by loss."""
         ...
 
     def best(self, node: Matrix, edge: Tensor) -> Best:
         """The labelling of each example with the greatest score."""
         ...
 
-    def two_best(self, node: Matrix, edge: Tensor) -> tuple[Best, Best]:
-        """The best labelling and the best of the others (score -inf where there is none)."""
+    def max_marginals(self, node: Matrix, edge: Tensor) -> Matrix:
+        """The greatest score of a labelling of the example that has this label at this node; (P, S)."""
         ...
 
     def by_loss(self, node: Matrix, edge: Tensor, steps: Labels) -> LossTable:
@@ -116,10 +116,8 @@ class ChainInference:
         scores, labels = chain.viterbi(self.layout, node[self.layout.packed], edge)
         return Best(scores, labels[self.layout.flat], scores)
 
-    def two_best(self, node: Matrix, edge: Tensor) -> tuple[Best, Best]:
-        two = two_best.two_best(self.layout, node[self.layout.packed], edge)
-        first = Best(two.best, two.best_labels[self.layout.flat], two.best)
-        return first, Best(two.second, two.second_labels[self.layout.flat], two.second)
+    def max_marginals(self, node: Matrix, edge: Tensor) -> Matrix:
+        return chain.max_marginals(self.layout, node[self.layout.packed], edge)[self.layout.flat]
 
     def by_loss(self, node: Matrix, edge: Tensor, steps: Labels) -> LossTable:
         packed, flat = self.layout.packed, self.layout.flat
@@ -187,16 +185,12 @@ class TreeInference:
             scores[batch.examples], labels[batch.nodes] = value, found
         return Best(scores, labels, scores)
 
-    def two_best(self, node: Matrix, edge: Tensor) -> tuple[Best, Best]:
-        from convexstruct.oracles.tree.junction_tree_two_best import two_best
-
-        scores = np.empty((2, self.n_examples))
-        labels = np.empty((2, self.n_nodes), dtype=np.int64)
+    def max_marginals(self, node: Matrix, edge: Tensor) -> Matrix:
+        found = np.empty_like(node)
         for batch in self.batches:
-            two = two_best(batch.tree, batch.factors(node, edge), len(batch.examples))
-            scores[0, batch.examples], scores[1, batch.examples] = two.best, two.second
-            labels[0][batch.nodes], labels[1][batch.nodes] = two.best_labels, two.second_labels
-        return Best(scores[0], labels[0], scores[0]), Best(scores[1], labels[1], scores[1])
+            each = jt.max_marginals(batch.tree, batch.factors(node, edge), len(batch.examples))
+            found[batch.nodes] = np.stack(each, axis=1)
+        return found
 
     def sums(self, node: Matrix, edge: Tensor, share: Vector | None = None) -> Sums:
         n_labels = node.shape[1]
@@ -238,7 +232,7 @@ class TreeInference:
 class ForestInference:
     """Any graphs without a cycle; tables may differ from edge to edge.
 
-    `TreeInference` does what this recursion cannot: second best labellings and best labellings by loss.
+    `TreeInference` does what this recursion cannot: max-marginals and best labellings by loss.
     """
 
     features: PairwiseFeatures
@@ -265,8 +259,8 @@ class ForestInference:
         scores = self._by_example(found.scores)
         return Best(scores, found.labels, scores)
 
-    def two_best(self, node: Matrix, edge: Tensor) -> tuple[Best, Best]:
-        return self._trees.two_best(node, edge)
+    def max_marginals(self, node: Matrix, edge: Tensor) -> Matrix:
+        return self._trees.max_marginals(node, edge)
 
     def by_loss(self, node: Matrix, edge: Tensor, steps: Labels) -> LossTable:
         return self._trees.by_loss(node, edge, steps)
@@ -288,6 +282,27 @@ class ForestInference:
 def _lost(node: Matrix, share: Vector | None) -> float:
     """A bound on what underflows in a posterior."""
     return 4 * TINY * len(node) * (1.0 if share is None else 1.0 + float(share.max()))
+
+
+def best_other(oracle: Inference, features: PairwiseFeatures, node: Matrix, edge: Tensor, labels: Labels) -> Best:
+    """The labelling of each example with the greatest score other than ``labels`` (P,); where there is none the score
+    is -inf, and the labelling that of ``labels``.
+
+    It has another label at some node: the greatest max-marginal of such a label says which one it may be held at.
+    """
+    within = oracle.max_marginals(node, edge)
+    within[np.arange(len(labels)), labels] = -np.inf
+    each = within.max(axis=1)
+    scores = np.maximum.reduceat(each, features.node_start[:-1])
+    reached = np.flatnonzero((each == scores[features.example]) & np.isfinite(each))
+    at = reached[np.unique(features.example[reached], return_index=True)[1]]  # one node an example
+    held, label = np.full((len(at), node.shape[1]), -np.inf), within[at].argmax(axis=1)
+    held[np.arange(len(at)), label] = node[at, label]
+    other = node.copy()
+    other[at] = held
+    found, none = oracle.best(other, edge), np.isneginf(scores)
+    kept = np.where(none[features.example], labels, found.labels)
+    return Best(np.where(none, -np.inf, found.scores), kept, np.where(none, -np.inf, found.upper))
 
 
 def forest_inference(features: PairwiseFeatures) -> ForestInference:

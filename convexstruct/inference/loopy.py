@@ -28,7 +28,7 @@ from convexstruct.validation.arguments import refuse
 
 @dataclass(frozen=True, eq=False)
 class LoopyInference:
-    """One maximisation over all examples; it refuses sums, second best labellings and best labellings by loss.
+    """One maximisation over all examples; it refuses sums, max-marginals and best labellings by loss.
 
     name : the value of the argument ``inference=``, a key of `MAXIMISE`. exact, relaxed, summable : see `Inference`.
     """
@@ -52,8 +52,8 @@ class LoopyInference:
     def best(self, node: Matrix, edge: Tensor) -> Best:
         return MAXIMISE[self.name](self.tables(node, edge))
 
-    def two_best(self, node: Matrix, edge: Tensor) -> NoReturn:
-        self._refuse("second best labellings")
+    def max_marginals(self, node: Matrix, edge: Tensor) -> NoReturn:
+        self._refuse("max-marginals")
 
     def by_loss(self, node: Matrix, edge: Tensor, steps: Labels) -> NoReturn:
         self._refuse("best labellings by their loss")

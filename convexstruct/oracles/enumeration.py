@@ -60,17 +60,6 @@ def best(cards: Sequence[int], factors: Sequence[Factor]) -> tuple[float, Labels
     return float(values[at]), labellings(cards)[at]
 
 
-def second_best(cards: Sequence[int], factors: Sequence[Factor]) -> tuple[float, Labels]:
-    """The same over all labellings but the best one; -inf and the best labelling itself if no other is allowed."""
-    values = scores(cards, factors)
-    first = int(values.argmax())
-    values[first] = -np.inf
-    at = int(values.argmax())
-    if values[at] == -np.inf:
-        at = first
-    return float(values[at]), labellings(cards)[at]
-
-
 def log_partition(cards: Sequence[int], factors: Sequence[Factor]) -> float:
     """ln sum over labellings of e^score; -inf if every labelling is forbidden."""
     values = scores(cards, factors)

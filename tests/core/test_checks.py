@@ -18,7 +18,7 @@ from convexstruct.families.log_linear import MarkovRandomField, clique_entropy
 from convexstruct.features.graphs.factors import tabular_factors
 from convexstruct.graphs import chains
 from convexstruct.junction_trees import junction_tree
-from convexstruct.oracles.chain import chain, log_sums, two_best
+from convexstruct.oracles.chain import chain, log_sums
 from convexstruct.oracles.tree import forest
 from convexstruct.oracles.tree import junction_tree as trees
 
@@ -57,7 +57,7 @@ def restored() -> Any:
 #: By name what runs, and how many checks it makes at least.
 PASSES: dict[str, tuple[Callable[[], Any], int]] = {
     "viterbi": (of_chain(chain.viterbi, 1.0), N - 1),
-    "two best": (of_chain(two_best.two_best, 1.0), N - 1),
+    "max-marginals": (of_chain(chain.max_marginals, 1.0), 2 * N - 2),
     "sums, rescaled": (of_chain(chain.sum_product, 1.0), 2 * N - 1),
     "sums of large scores": (of_chain(log_sums.log_messages, 1.0), 2 * N - 1),
     "sums of huge scores": (of_chain(chain.sum_product, 1e6), 2 * N - 2),
@@ -65,6 +65,7 @@ PASSES: dict[str, tuple[Callable[[], Any], int]] = {
     "forest, sums": (of_forest(forest.sum_product), 2 * N - 2),
     "forest, sample": (of_forest(forest.sample, np.random.default_rng(0)), 2 * N - 2),
     "junction tree, best": (of_tree(trees.best), 2 * N - 2),
+    "junction tree, max-marginals": (of_tree(trees.max_marginals), 3 * N - 4),
     "junction tree, sums": (of_tree(trees.sum_product), 3 * N - 4),
     "moments restored": (restored, 40),
 }

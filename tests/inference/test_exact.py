@@ -16,6 +16,7 @@ from convexstruct.inference.exact import (
     ForestInference,
     Inference,
     TreeInference,
+    best_other,
     chain_inference,
     exact_inference,
     forest_inference,
@@ -42,28 +43,35 @@ def oracles(features: PairwiseFeatures) -> list[Inference]:
 
 @given(labelled_graphs(), SEEDS, st.booleans())
 @EXAMPLES
-def test_the_best_labelling_and_the_best_of_the_others_are_those_of_all(
+def test_the_best_labelling_and_the_best_other_than_any_one_are_those_of_all(
     features: PairwiseFeatures, seed: int, whole: bool
 ) -> None:
-    node, edge = drawn_scores(features, np.random.default_rng(seed), whole)
+    rng = np.random.default_rng(seed)
+    node, edge = drawn_scores(features, rng, whole)
+    if whole and features.n_labels > 1:  # labels that are forbidden; the first is not
+        node[:, 1:][rng.random((features.n_nodes, features.n_labels - 1)) < 0.3] = -np.inf
     for oracle in oracles(features):
         assert oracle.exact
         assert not oracle.relaxed
-        best, (first, second) = oracle.best(node, edge), oracle.two_best(node, edge)
+        best = oracle.best(node, edge)
         np.testing.assert_array_equal(best.upper, best.scores)
-        labels = zip(*(features.split_labels(found.labels) for found in (best, first, second)))
-        for i, (alone, one, other) in enumerate(labels):
-            truth = truth_of(features, node, edge, i)
-            every = np.sort(enumeration.scores(*truth))
-            for found, y in ((best, alone), (first, one)):
-                assert found.scores[i] == pytest.approx(every[-1], rel=ROUNDING, abs=ROUNDING)
-                assert score(y, *truth) == pytest.approx(every[-1], rel=ROUNDING, abs=ROUNDING)
-            if len(every) == 1:  # one label: there is no other
-                assert second.scores[i] == -np.inf
-                continue
-            assert (one != other).any()
-            for value in (second.scores[i], score(other, *truth)):
-                assert value == pytest.approx(every[-2], rel=ROUNDING, abs=ROUNDING)
+        for given_labels in (best.labels, features.truth):
+            other = best_other(oracle, features, node, edge, given_labels)
+            labels = zip(*(features.split_labels(each) for each in (best.labels, given_labels, other.labels)))
+            for i, (first, than, second) in enumerate(labels):
+                truth = truth_of(features, node, edge, i)
+                every, values = enumeration.labellings(truth[0]), enumeration.scores(*truth)
+                for value in (best.scores[i], score(first, *truth)):
+                    assert value == pytest.approx(values.max(), rel=ROUNDING, abs=ROUNDING)
+                greatest = values[(every != than).any(axis=1)].max(initial=-np.inf)
+                assert other.scores[i] == other.upper[i]
+                if np.isneginf(greatest):  # nothing else is allowed
+                    assert np.isneginf(other.scores[i])
+                    np.testing.assert_array_equal(second, than)
+                    continue
+                assert (second != than).any()
+                for value in (other.scores[i], score(second, *truth)):
+                    assert value == pytest.approx(greatest, rel=ROUNDING, abs=ROUNDING)
 
 
 @given(labelled_graphs(), SEEDS)

@@ -72,7 +72,7 @@ def test_what_would_need_sums_is_refused_by_name(name: str) -> None:
     zero = np.zeros(node.shape, dtype=np.int64)
     asked: dict[str, Callable[[], Any]] = {
         "sums over labellings": lambda: oracle.sums(node, edge),
-        "second best": lambda: oracle.two_best(node, edge),
+        "max-marginals": lambda: oracle.max_marginals(node, edge),
         "by their loss": lambda: oracle.by_loss(node, edge, zero),
         "samples": lambda: oracle.sample(node, edge, np.random.default_rng(0)),
     }

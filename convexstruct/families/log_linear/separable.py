@@ -14,7 +14,7 @@ from convexstruct import deadline
 from convexstruct.arrays import Flags, Matrix, Tensor, Vector
 from convexstruct.families.log_linear.existence import ZERO, rising
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
-from convexstruct.inference.exact import Inference
+from convexstruct.inference.exact import Inference, best_other
 from convexstruct.rounding import gamma
 
 #: The most examples times parameters for which all directions are searched by linear programs, in up to ten seconds.
@@ -44,12 +44,12 @@ def separates(
 
     size, error : of the scores, as `convexstruct.features.graphs.score_errors` gives them.
     """
-    first, second = oracle.two_best(node, edge)
-    if (first.labels != features.truth).any() or not np.isfinite(second.scores).any():
+    second = best_other(oracle, features, node, edge, features.truth).scores
+    if not np.isfinite(second).any():
         return False
     operations = 4 * int(features.lengths.max()) + 8 * features.n_edges
     doubt = 4.0 * (error + gamma(operations) * size).sum(axis=0)
-    return bool((first.scores - second.scores > doubt).all())
+    return bool((features.score(node, edge, features.truth) - second > doubt).all())
 
 
 def never_falling(

@@ -41,6 +41,7 @@ from convexstruct.arrays import Flags, Labels, Matrix, Tensor, Vector
 from convexstruct.core.cases import Instance
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
+from convexstruct.inference.exact import best_other
 
 #: Scale of a label's lead where no tie is wanted.
 LEAST_LEAD = 0.5
@@ -179,7 +180,9 @@ def _beyond_the_margin(
 ) -> StructuredSVM:
     """The examples with the labels that are best at w, and costs too small for a violation."""
     features, size = problem.features, problem.features.n_labels
-    first, second = problem.oracle.two_best(*problem.scores(w))
+    node, edge = problem.scores(w)
+    first = problem.oracle.best(node, edge)
+    second = best_other(problem.oracle, features, node, edge, first.labels)
     here = np.isin(features.example, examples)
     truth = np.where(here, first.labels, features.truth)
     lead = (first.scores - second.scores)[features.example]

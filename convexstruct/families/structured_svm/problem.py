@@ -58,7 +58,7 @@ from convexstruct.features.graphs.gram import GramFeatures, gram_features
 from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
 from convexstruct.features.graphs.pairwise_loss import PairwiseLoss, read_loss
 from convexstruct.graphs import ranges
-from convexstruct.inference.exact import Best, Inference
+from convexstruct.inference.exact import Best, Inference, best_other
 from convexstruct.inference.forests import Forests, forests
 from convexstruct.inference.loopy import choose_oracle
 from convexstruct.inference.prediction import decode, of_one_kind, read_others
@@ -305,12 +305,9 @@ class StructuredSVM:
         """`most_violated`, given the score tables of w as well."""
         truth, moved = self.truth_scores(node, edge), None
         if self.loss.zero_one:  # margin and slack scaling agree: E is 0 or 1
-            first, second = self.oracle.two_best(node, edge)
-            true = (first.labels == self.features.truth).astype(np.int64)
-            right = np.bincount(self.features.example, weights=true) == self.features.lengths
-            value = 1.0 + np.where(right, second.scores, first.scores) - truth
-            labels = np.where(right[self.features.example], second.labels, first.labels)
-            hinge, slack = value, value
+            other = best_other(self.oracle, self.features, node, edge, self.features.truth)
+            labels, hinge = other.labels, 1.0 + other.scores - truth
+            slack = hinge
         elif self.scaling == "margin":
             found: Best = self.oracle.best(node + self.loss.costs, edge)
             labels, slack, hinge = found.labels, found.scores - truth, found.upper - truth

@@ -1,4 +1,4 @@
-"""Chains: Viterbi, second best, forward-backward, sampling; batched over sequences of unequal lengths.
+"""Chains: Viterbi, max-marginals, forward-backward, sampling; batched over sequences of unequal lengths.
 
 Score tables, for a batch laid out by `convexstruct.graphs.Chains` (P packed positions, S labels):
 
@@ -84,6 +84,16 @@ def max_messages(
                 arriving = past[:, :1, :k] + into(table[:, :, None], here)
             message[:, here] += arriving.max(axis=0)
     return message
+
+
+def max_marginals(chains: Chains, node: Matrix, edge: Matrix) -> Matrix:
+    """The greatest score of a labelling of the chain that has this label at this position; (P, S)."""
+    rank = np.arange(chains.n_positions) - chains.start[chains.step]
+    turned = chains.start[chains.lengths[chains.chain] - 1 - chains.step] + rank  # rows of the chains read backwards
+    before = max_messages(chains, node.T.copy(), edge)
+    after = max_messages(chains, node[turned].T.copy(), edge.T)[:, turned]
+    with np.errstate(invalid="ignore"):  # where a label is forbidden
+        return np.where(np.isneginf(node), -np.inf, (before + after).T - node)
 
 
 def sum_product(

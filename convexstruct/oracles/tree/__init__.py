@@ -1,1 +1,1 @@
-"""Forests and junction trees: best, two best, best by loss, sums, samples."""
+"""Forests and junction trees: best, max-marginals, best by loss, sums, samples."""

@@ -1,4 +1,4 @@
-"""Junction trees: the best labelling, log-domain sums with clique posteriors, sampling; batched over examples.
+"""Junction trees: the best labelling, max-marginals, sums with clique posteriors, sampling; batched over examples.
 
 One tree serves n examples that share it. A model is a list of factors (scope, table):
 
@@ -61,6 +61,24 @@ def best(tree: JunctionTree, factors: Sequence[Factor], n: int) -> tuple[Vector,
         here = table[rows, joint(labels, tree.separators[c], tree.cards)]
         split(here.argmax(axis=1), tree.assigned[c], tree.cards, labels)
     return messages[0][:, 0], labels
+
+
+def max_marginals(tree: JunctionTree, factors: Sequence[Factor], n: int) -> list[Matrix]:
+    """For each variable the greatest score of a labelling that has each of its labels, (n, labels).
+
+    Of a clique and its separator s it is the clique's table with the messages of its children, plus what is outside:
+    the greatest such score of the clique above at s, less the message from here.
+    """
+    tables, messages = upward(tree, factors, n, greatest)
+    whole = [table.reshape(n, *(tree.cards[v] for v in clique)) for table, clique in zip(tables, tree.cliques)]
+    for c in range(1, tree.n_cliques):
+        deadline.check()
+        up, scope = tree.parent[c], tree.separators[c]
+        message = messages[c].reshape(n, *(tree.cards[v] for v in scope))
+        with np.errstate(invalid="ignore"):  # where a label is forbidden
+            outside = np.where(np.isneginf(message), -np.inf, most(whole[up], scope, tree.cliques[up]) - message)
+        whole[c] = whole[c] + aligned(outside, scope, tree.cliques[c])
+    return [most(whole[c], (v,), tree.cliques[c]) for v, c in enumerate(tree.home)]
 
 
 def sum_product(tree: JunctionTree, factors: Sequence[Factor], n: int) -> TreeSums:
@@ -158,6 +176,12 @@ def summed(table: Tensor, scope: tuple[int, ...], axes: tuple[int, ...]) -> Tens
     """``table`` (n, axes ...) summed over the variables that ``scope`` has not; (n, scope ...)."""
     _, _, gone, order = _axes(scope, axes)
     return np.asarray((table.sum(axis=gone) if gone else table).transpose(order))
+
+
+def most(table: Tensor, scope: tuple[int, ...], axes: tuple[int, ...]) -> Tensor:
+    """The same with maxima for sums."""
+    _, _, gone, order = _axes(scope, axes)
+    return np.asarray((table.max(axis=gone) if gone else table).transpose(order))
 
 
 @lru_cache(KEPT_AXES)

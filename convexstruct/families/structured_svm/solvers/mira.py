@@ -5,7 +5,7 @@ training, example MIRA"): an online learner, which solves no stated problem.
 
 where best holds the k best labellings of <w, f(x_i, y)>, or the one most violated with its loss (``augmented``). With
 one labelling y this is  w + tau df_i(y),  tau = min(C, max(0, E_i(y) - <w, df_i(y)>) / |df_i(y)|^2);  with two it is a
-restricted problem of two columns (`restricted_master`). The oracles find the two best at most, so k is 1 or 2.
+restricted problem of two columns (`restricted_master`). The second is `best_other` than the first, so k is 1 or 2.
 
 Each step is the smallest that attains the margin (up to C), but the resulting w minimises no objective, so the status
 is UNCERTIFIED. The factor e_i(y) of slack scaling and the example weights are not used.
@@ -26,6 +26,7 @@ from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.column_generation.restricted_master import PoolColumns, solve_pools
 from convexstruct.families.structured_svm.solvers.example_blocks import ExampleBlock, starting_w
 from convexstruct.families.structured_svm.solvers.perceptron import Pass, passes_of, valued
+from convexstruct.inference.exact import best_other
 from convexstruct.tolerances import HIGH
 
 
@@ -74,7 +75,9 @@ class Mira:
         if self.k == 1:
             return [block.predict(w)]
         part = block.part
-        first, second = part.oracle.two_best(*part.scores(w[: part.dimension]))
+        node, edge = part.scores(w[: part.dimension])
+        first = part.oracle.best(node, edge)
+        second = best_other(part.oracle, part.features, node, edge, first.labels)
         return [first.labels] + ([second.labels] if np.isfinite(second.scores[0]) else [])
 
 
