@@ -108,7 +108,6 @@ KINDS: tuple[tuple[str, int, dict[str, Any]], ...] = (
     ("cycle", 2, {}),
     ("cycle", 2, {"n_edge_features": 1}),
     ("cycle", 2, {"associative": True, "inference": "minimum_cut", "n_edge_features": 1}),
-    ("cycle", 3, {"associative": True, "inference": "expansion"}),
     ("tree", 2, {"inference": "relaxed"}),
     ("cycle", 2, {"inference": "relaxed"}),
 )

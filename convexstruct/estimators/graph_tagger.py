@@ -33,7 +33,7 @@ class GraphTagger(Tagger):
         `ChainTagger`.
     associative : whether the network is associative (margin losses; edge features at least 0).
     inference : of the margin losses: "exact" (trees and narrow junction trees), "minimum_cut" (exact: associative, two
-        labels), "expansion" (approximate: associative), "relaxed" (over the local polytope).
+        labels), "relaxed" (over the local polytope).
     features : the attribute of a node that holds its feature dict or array (F,); None: all its attributes together are
         its feature dict.
     edge_features : the attribute of an edge that holds a number or an array (E,); None: all edges share one table.

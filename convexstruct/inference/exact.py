@@ -66,13 +66,9 @@ class Inference(Protocol):
     """An oracle over all examples of a problem."""
 
     @property
-    def exact(self) -> bool:
-        """Whether `best` is always exact."""
-        ...
-
-    @property
     def relaxed(self) -> bool:
-        """Whether `best` maximises over the local polytope: then ``upper`` is the maximum, and the problem another."""
+        """Whether `best` maximises over the local polytope: then ``upper`` is the maximum, and the problem another. Else
+        it is exact."""
         ...
 
     @property
@@ -108,7 +104,6 @@ class ChainInference:
 
     layout: Chains
     n_edges: int
-    exact: bool = True
     relaxed: bool = False
     summable: bool = True
 
@@ -174,7 +169,6 @@ class TreeInference:
     n_examples: int
     n_nodes: int
     n_edges: int
-    exact: bool = True
     relaxed: bool = False
     summable: bool = True
 
@@ -237,7 +231,6 @@ class ForestInference:
 
     features: PairwiseFeatures
     layout: levels.Forest
-    exact: bool = True
     relaxed: bool = False
     summable: bool = True
 

@@ -1,7 +1,6 @@
 """Oracles over the examples of `PairwiseFeatures` whose graphs are too wide for a junction tree.
 
     minimum_cut     exact: associative networks of two labels, all examples in one flow
-    expansion       approximate: associative networks of any number of labels; with a bound on the greatest score
     relaxed         the local polytope in place of all labellings: another problem, with a greater optimum
 
 None of them sums over labellings, so that solvers which need sums (tempering, exponentiated gradient) refuse them.
@@ -11,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import NoReturn
 
 import numpy as np
@@ -19,8 +17,7 @@ import numpy as np
 from convexstruct.arrays import Labels, Matrix, Tensor, Vector
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.inference.exact import Best, Inference, exact_inference
-from convexstruct.oracles.loopy.alpha_expansion import Expansion, alpha_expansion
-from convexstruct.oracles.loopy.linear_relaxation import Relaxed, linear_relaxation
+from convexstruct.oracles.loopy.linear_relaxation import linear_relaxation
 from convexstruct.oracles.loopy.minimum_cut import messages, minimum_cut
 from convexstruct.oracles.loopy.pairwise import Pairwise, pairwise
 from convexstruct.validation.arguments import refuse
@@ -30,16 +27,12 @@ from convexstruct.validation.arguments import refuse
 class LoopyInference:
     """One maximisation over all examples; it refuses sums, max-marginals and best labellings by loss.
 
-    name : the value of the argument ``inference=``, a key of `MAXIMISE`. exact, relaxed, summable : see `Inference`.
+    name : the value of the argument ``inference=``, a key of `MAXIMISE`. relaxed, summable : see `Inference`.
     """
 
     features: PairwiseFeatures
     name: str
     summable: bool = False
-
-    @property
-    def exact(self) -> bool:
-        return self.name == "minimum_cut"
 
     @property
     def relaxed(self) -> bool:
@@ -74,33 +67,28 @@ def _cut(scores: Pairwise) -> Best:
     return Best(cut.scores, cut.labels, cut.upper, scores.moved(messages(scores, cut.flow)))
 
 
-def _bounded(oracle: Callable[[Pairwise], Expansion | Relaxed], scores: Pairwise) -> Best:
-    """``upper`` is the optimum over the local polytope; ``labels`` are those of ``oracle``."""
-    found = oracle(scores)
+def _relaxed(scores: Pairwise) -> Best:
+    """``upper`` is the optimum over the local polytope, ``labels`` what it is rounded to."""
+    found = linear_relaxation(scores)
     return Best(found.scores, found.labels, found.upper, scores.moved(found.messages))
 
 
 #: Maximisation over score tables, by name.
-MAXIMISE: dict[str, Callable[[Pairwise], Best]] = {
-    "minimum_cut": _cut,
-    "expansion": partial(_bounded, alpha_expansion),
-    "relaxed": partial(_bounded, linear_relaxation),
-}
+MAXIMISE: dict[str, Callable[[Pairwise], Best]] = {"minimum_cut": _cut, "relaxed": _relaxed}
 
 
 def choose_oracle(features: PairwiseFeatures, inference: str) -> Inference:
-    """The oracle over labellings of this name: "exact", "minimum_cut", "expansion" or "relaxed". ValueError if no
-    oracle has this name, or it does not fit the graphs: minimum cuts and expansions need an associative network,
-    minimum cuts no more than two labels."""
+    """The oracle over labellings of this name: "exact", "minimum_cut" or "relaxed". ValueError if no oracle has this
+    name, or it does not fit the graphs: minimum cuts need an associative network of no more than two labels."""
     known = ("exact", *MAXIMISE)
     if not isinstance(inference, str) or inference not in known:
         refuse("inference", inference, f"one of {', '.join(known)}")
     if inference == "exact":
         return exact_inference(features)
-    if inference != "relaxed" and not features.associative:
+    if inference == "minimum_cut" and not features.associative:
         raise ValueError(
             f"inference={inference!r} came with a network that is not associative, wanted associative=True"
         )
     if inference == "minimum_cut" and features.n_labels > 2:
-        raise ValueError(f"inference='minimum_cut' came with {features.n_labels} labels, wanted two, or 'expansion'")
+        raise ValueError(f"inference='minimum_cut' came with {features.n_labels} labels, wanted two, or 'relaxed'")
     return LoopyInference(features, inference)

@@ -88,7 +88,7 @@ REFUSALS = (
             ({"y": [[0, 1]]}, "y[0] has 2 entries, wanted 3"),
             ({"y": [{"q": 1}]}, "y[0] has a label for 'q', wanted labels of the nodes of X[0]"),
             ({"associative": True}, "associative is not False"),
-            ({"inference": "expansion"}, "inference is not 'exact'"),
+            ({"inference": "relaxed"}, "inference is not 'exact'"),
             ({"loss": "margin", "inference": "best"}, "inference is 'best', wanted one"),
         ],
         name="GraphTagger",

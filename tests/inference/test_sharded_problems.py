@@ -112,7 +112,7 @@ def sums_of_svm(problem: Any, w: Any) -> list[Any]:
     if isinstance(problem, OracleSVM):  # the last: the rounding of each example
         return [found.value, found.hinge, found.violation, found.labels, problem.primal({"w": w}).allowance]
     listed = [found.value, found.hinge, found.moved is None, problem.primal({"w": w})]
-    if problem.oracle.exact:
+    if not problem.oracle.relaxed:
         listed += [found.violation, problem.margins(w)(found.labels)]
     if problem.oracle.summable:
         listed += [*problem.softened(w, 1.5)]

@@ -130,7 +130,7 @@ class StructuredSVM:
         scaling : "margin" or "slack".
         weights : (N,) example weights omega_i, 1 by default.
         inference : "exact" (chains, trees, narrow junction trees), "minimum_cut" (exact: associative, two labels),
-            "expansion" (approximate), "relaxed" (over the local polytope: another problem, P_L >= P).
+            "relaxed" (over the local polytope: another problem, P_L >= P).
         C, C_mean, lam, beta : exactly one; see `Scale`.
 
         Raises
@@ -170,7 +170,7 @@ class StructuredSVM:
 
     def __repr__(self) -> str:
         features, loss = self.features, "zero-one" if self.loss.zero_one else "node"
-        kind = "relaxed" if self.oracle.relaxed else "exact" if self.oracle.exact else "approximate"
+        kind = "relaxed" if self.oracle.relaxed else "exact"
         return (
             f"StructuredSVM({self.n_examples} examples, {features.n_nodes} nodes, {features.n_edges} edges, "
             f"{features.n_labels} labels, w in R^{self.dimension}, {loss} losses, {self.scaling} scaling, "
@@ -341,8 +341,7 @@ class StructuredSVM:
         return {"w": real("w", value, (self.dimension,), finite=False, keep=False), **more}
 
     def primal(self, point: Point) -> Rounded:
-        """P(w) with the allowance for its rounding; an upper bound on P(w) if the oracle is approximate or shifts are
-        given. inf if w is not finite, or if w_edge has negative entries and the oracle uses minimum cuts."""
+        """P(w) with the allowance for its rounding; an upper bound on P(w) if shifts are given. inf if w is not finite, or if w_edge has negative entries and the oracle uses minimum cuts."""
         if not all(np.isfinite(array).all() for array in point.values()):
             return Rounded(np.inf)
         by_cuts = not (self.oracle.summable or self.oracle.relaxed)

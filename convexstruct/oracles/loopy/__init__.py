@@ -1,1 +1,1 @@
-"""Graphs with cycles: minimum cuts, alpha-expansion, the linear relaxation."""
+"""Graphs with cycles: minimum cuts, the linear relaxation, belief propagation."""

@@ -2,8 +2,7 @@
 
     score(y) = sum over nodes v of node[v, y_v]  +  sum over edges e = (u, v) of edge_e(y_u, y_v)
 
-Graphs with cycles may have no narrow junction tree; `minimum_cut`, `alpha_expansion` and `linear_relaxation` take this
-description instead. It can hold several graphs as *parts* that no edge joins; scores and bounds are then one number for
+Graphs with cycles may have no narrow junction tree; `minimum_cut` and `linear_relaxation` take this description instead. It can hold several graphs as *parts* that no edge joins; scores and bounds are then one number for
 each part. Messages m_e,u (one number for each label of each end of each edge) move score between edges and nodes and
 leave the score of every labelling unchanged, so that for any messages
 

@@ -59,7 +59,7 @@ REFUSALS = (
             ({"C": None}, "the scale needs exactly one of C, C_mean, lam, beta, got none"),
             ({"lam": 1.0}, "the scale needs exactly one of C, C_mean, lam, beta, got C, lam"),
             ({"scaling": "both"}, "scaling is 'both', wanted 'margin' or 'slack'"),
-            ({"inference": "lp"}, "inference is 'lp', wanted one of exact, minimum_cut, expansion, relaxed"),
+            ({"inference": "lp"}, "inference is 'lp', wanted one of exact, minimum_cut, relaxed"),
             ({"inference": "minimum_cut"}, "'minimum_cut' came with a network that is not associative"),
             ({"inference": "minimum_cut", "associative": True, "n_labels": 3}, "came with 3 labels, wanted two"),
             (

@@ -182,7 +182,7 @@ def step_work(problem: StructuredSVM, columns: int) -> float:
 def ascends(problem: StructuredSVM) -> bool:
     """Whether the ascent serves: it needs exact best labellings, no weight that must be >= 0, and features that do not
     differ much in size, since else, an example at a time, it hardly moves."""
-    return problem.oracle.exact and not problem.features.associative and even(problem.features)
+    return not problem.oracle.relaxed and not problem.features.associative and even(problem.features)
 
 
 def tempered(problem: StructuredSVM, cheap: bool) -> bool:
