@@ -200,7 +200,7 @@ def _potts(side: int, weight: float) -> Pairwise:
     rng = np.random.default_rng([98, side])
     node = rng.normal(size=(side * side, 2))
     node[:, 1] += 0.5 * np.where((at % 50 > 25).ravel(), 1.0, -1.0)
-    return pairwise(node, edges, weight * rng.random(len(edges)))
+    return pairwise(node, edges, weight * rng.random(len(edges))[:, None, None] * np.eye(2))
 
 
 def _cut(scores: Pairwise) -> tuple[int, float]:

@@ -40,7 +40,7 @@ from convexstruct.families.structured_svm.solvers.column_generation import (
 )
 from convexstruct.families.structured_svm.solvers.column_generation.pools import LabellingPools
 from convexstruct.features.graphs import feature_sizes
-from convexstruct.oracles.loopy import minimum_cut, pairwise
+from convexstruct.oracles.loopy import minimum_cut
 
 #: More than any count, size or ratio: a limit of this size has no effect.
 NEVER = 10**9
@@ -138,7 +138,7 @@ DEAR = (
     *numbers(column_generation, CHEAP_WORK=(0.0, 1e99), CHEAP_COLUMNS=(1,)),
 )
 LONG, TINY = numbers(column_generation, LONG=(NEVER,)), numbers(column_generation, TINY_NODES=(0,))
-CUTS = (*numbers(minimum_cut, GRADIENT_FROM=(NEVER,)), *numbers(pairwise, LOOPED_LABELS=(0,)))
+CUTS = numbers(minimum_cut, GRADIENT_FROM=(NEVER,))
 ONE_SLACK = (*options(cache=(0,), forget=(NEVER,)), *numbers(one_slack, CACHED_SHARE=(0.0,), PATIENCE=(1,)))
 FRANK_WOLFE, N_SLACK = options(block=(1,), average=(False,)), options(block=(1,), inner=(0.0,))
 POOLED_BLOCKS = (

@@ -109,6 +109,8 @@ START = functools.partial(launch, __file__)
 
 def measure(workload: CutWorkload, solver: str, limit: float) -> Iterator[dict[str, Any]]:
     """Solve; yield seconds, the score of the labelling found, and its gap to the bound that our flow proves."""
+    import numpy as np
+
     from convexstruct.core.certificates import relative_gap
     from convexstruct.oracles.loopy.minimum_cut import minimum_cut
     from convexstruct.oracles.loopy.pairwise import pairwise
@@ -129,7 +131,7 @@ def measure(workload: CutWorkload, solver: str, limit: float) -> Iterator[dict[s
     if labels is None:
         yield {"status": "TIME_LIMIT"}
         return
-    scores: Pairwise = pairwise(node, edges, weight)
+    scores: Pairwise = pairwise(node, edges, weight[:, None, None] * np.eye(2))
     value, upper = float(scores.score(labels)[0]), float(minimum_cut(scores).upper[0])
     gap = relative_gap(-value, -upper)
     for level in GAPS:
@@ -139,11 +141,13 @@ def measure(workload: CutWorkload, solver: str, limit: float) -> Iterator[dict[s
 
 
 def _cut(a: np.ndarray, edges: np.ndarray, weight: np.ndarray, limit: float) -> Callable[[], np.ndarray | None]:
+    import numpy as np
+
     from convexstruct.oracles.loopy.minimum_cut import minimum_cut
     from convexstruct.oracles.loopy.pairwise import pairwise
 
     node = a[:, None] * [0.0, -1.0]
-    return lambda: minimum_cut(pairwise(node, edges, weight)).labels
+    return lambda: minimum_cut(pairwise(node, edges, weight[:, None, None] * np.eye(2))).labels
 
 
 def _highs(a: np.ndarray, edges: np.ndarray, weight: np.ndarray, limit: float) -> Callable[[], np.ndarray | None]:

@@ -67,8 +67,7 @@ class Inference(Protocol):
 
     @property
     def relaxed(self) -> bool:
-        """Whether `best` maximises over the local polytope: then ``upper`` is the maximum, and the problem another. Else
-        it is exact."""
+        """Whether `best` maximises over the local polytope, and ``upper`` is the maximum; else `best` is exact."""
         ...
 
     @property

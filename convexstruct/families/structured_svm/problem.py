@@ -341,7 +341,8 @@ class StructuredSVM:
         return {"w": real("w", value, (self.dimension,), finite=False, keep=False), **more}
 
     def primal(self, point: Point) -> Rounded:
-        """P(w) with the allowance for its rounding; an upper bound on P(w) if shifts are given. inf if w is not finite, or if w_edge has negative entries and the oracle uses minimum cuts."""
+        """P(w) with the allowance for its rounding; an upper bound on P(w) if shifts are given. inf if w is not finite,
+        or if w_edge has negative entries and the oracle uses minimum cuts."""
         if not all(np.isfinite(array).all() for array in point.values()):
             return Rounded(np.inf)
         by_cuts = not (self.oracle.summable or self.oracle.relaxed)

@@ -46,7 +46,7 @@ def linear_relaxation(scores: Pairwise) -> Relaxed:
     """Solve the relaxation. Which of several best labellings is found is not determined. RuntimeError if HiGHS does not
     solve the program, which always has an optimum."""
     P, Q, S = scores.n_nodes, scores.n_edges, scores.n_labels
-    objective = np.concatenate((scores.node.ravel(), scores.tables.ravel()))
+    objective = np.concatenate((scores.node.ravel(), scores.edge.ravel()))
     size = float(np.abs(objective).max()) or 1.0
     constraints = local_polytope(scores)
     right = np.concatenate((np.ones(P), np.zeros(2 * Q * S)))

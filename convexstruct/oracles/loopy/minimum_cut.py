@@ -145,12 +145,9 @@ def messages(scores: Pairwise, flow: Vector) -> Tensor:
 
 def _coefficients(scores: Pairwise) -> tuple[Vector, Vector, Vector]:
     """Energy of each edge's table as first y_u + second y_v + k |y_u - y_v|; each (Q,)."""
-    if scores.potts:
-        return np.zeros(scores.n_edges), np.zeros(scores.n_edges), scores.edge
-    both = (scores.at(0, 0) - scores.at(1, 1)) / 2
-    turn = (scores.at(0, 1) - scores.at(1, 0)) / 2
-    k = (scores.at(0, 0) + scores.at(1, 1) - scores.at(0, 1) - scores.at(1, 0)) / 2
-    return both + turn, both - turn, k
+    (a, b), (c, d) = scores.edge.transpose(1, 2, 0)
+    both, turn = (a - d) / 2, (b - c) / 2
+    return both + turn, both - turn, (a + d - b - c) / 2
 
 
 def _ising(scores: Pairwise) -> _Ising:

@@ -44,7 +44,7 @@ def test_bound_and_marginals_are_those_of_the_local_polytope_and_the_bound_holds
     for axis, end in ((2, 0), (1, 1)):
         at_end = found.node[scores.edges[:, end]]
         np.testing.assert_allclose(found.edge.sum(axis=axis), at_end, atol=HIGH.feasibility)
-    value = scores.by_part((scores.node * found.node).sum(axis=1), (scores.tables * found.edge).sum(axis=(1, 2)))
+    value = scores.by_part((scores.node * found.node).sum(axis=1), (scores.edge * found.edge).sum(axis=(1, 2)))
     np.testing.assert_allclose(value, found.upper, rtol=CLOSE, atol=CLOSE)
     np.testing.assert_array_equal(found.scores, scores.score(found.labels))
     for k, (cards, factors, _) in enumerate(parts_of(scores)):
@@ -61,7 +61,7 @@ def test_bound_and_marginals_are_those_of_the_local_polytope_and_the_bound_holds
 @EXAMPLES
 def test_for_associative_tables_of_two_labels_the_bound_is_the_greatest_score(scores: Pairwise) -> None:
     found = linear_relaxation.linear_relaxation(scores)
-    size = float(np.abs(scores.node).sum() + np.abs(scores.tables).sum())
+    size = float(np.abs(scores.node).sum() + np.abs(scores.edge).sum())
     for k, (cards, factors, _) in enumerate(parts_of(scores)):
         assert abs(found.upper[k] - enumeration.best(cards, factors)[0]) <= CLOSE * size
 
@@ -82,7 +82,7 @@ def test_a_frustrated_triangle_is_relaxed_to_one_half_beside_a_part_that_is_exac
 def test_a_solver_that_gives_up_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scipy.optimize, "linprog", lambda *_, **__: SimpleNamespace(status=4, message="trouble"))
     with pytest.raises(RuntimeError, match="HiGHS did not solve the relaxation: trouble"):
-        linear_relaxation.linear_relaxation(pairwise([[0.0, 1.0]], [], []))
+        linear_relaxation.linear_relaxation(pairwise([[0.0, 1.0]], [], np.zeros((2, 2))))
 
 
 def test_the_deadline_acts_inside_the_linear_program() -> None:

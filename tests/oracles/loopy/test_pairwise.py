@@ -31,20 +31,20 @@ def parts_of(scores: Pairwise) -> list[tuple[list[int], list[enumeration.Factor]
         factors: list[enumeration.Factor] = [((i,), scores.node[v]) for i, v in enumerate(nodes)]
         for e in np.flatnonzero(scores.edge_part == part):
             u, v = np.searchsorted(nodes, scores.edges[e])
-            factors.append(((int(u), int(v)), scores.tables[e]))
+            factors.append(((int(u), int(v)), scores.edge[e]))
         found.append(([scores.n_labels] * len(nodes), factors, nodes))
     return found
 
 
 @st.composite
-def graphs(draw: st.DrawFn, kinds: str = "own shared potts", max_labels: int = 3, integers: bool = False) -> Pairwise:
+def graphs(draw: st.DrawFn, max_labels: int = 3, integers: bool = False) -> Pairwise:
     """One to three graphs of 1 to 5 nodes with cycles, side by side; whole scores make ties."""
     sizes = draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
     n_labels = draw(st.integers(1, max_labels))
-    kind = draw(st.sampled_from(kinds.split()))
+    shared = draw(st.booleans())
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     edges, part = random_edges(rng, sizes)
-    shape = {"own": (len(edges), n_labels, n_labels), "shared": (n_labels, n_labels), "potts": (len(edges),)}[kind]
+    shape = (n_labels, n_labels) if shared else (len(edges), n_labels, n_labels)
 
     def drawn(shape: tuple[int, ...]) -> NDArray[np.float64]:
         return rng.integers(-2, 3, size=shape).astype(float) if integers else rng.normal(size=shape)
@@ -69,11 +69,10 @@ def test_any_messages_give_a_bound_and_those_of_zero_the_sum_of_the_greatest_ent
 ) -> None:
     messages = scale * np.random.default_rng(1).normal(size=(scores.n_edges, 2, scores.n_labels))
     upper = scores.upper(messages)
-    tables = scores.tables
     moved = scores.node.copy()
     for end in range(2):
         np.add.at(moved, scores.edges[:, end], messages[:, end])
-    left = tables - messages[:, 0, :, None] - messages[:, 1, None, :]
+    left = scores.edge - messages[:, 0, :, None] - messages[:, 1, None, :]
     expected = scores.by_part(moved.max(axis=1), left.max(axis=(1, 2)))
     np.testing.assert_allclose(upper, expected, rtol=ROUNDING, atol=ROUNDING * max(scale, 1.0))
     for k, (cards, factors, _) in enumerate(parts_of(scores)):
