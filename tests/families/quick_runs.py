@@ -16,7 +16,6 @@ from convexstruct.datasets.real.connect4 import Positions
 from convexstruct.datasets.real.ocr_letters import N_FOLDS, Words
 from convexstruct.datasets.real.protein import Proteins
 from convexstruct.datasets.real.scene import N_FEATURES, SCENES, Scenes
-from convexstruct.datasets.real.snakes import Snakes
 from convexstruct.experiments import EXPERIMENTS
 from convexstruct.graphs import starts
 
@@ -47,17 +46,6 @@ def scenes(n: int, seed: int, dark: float = 1 / 3) -> Scenes:
     features = np.zeros((n, N_FEATURES))
     features[:, : len(SCENES)] = labels * (rng.random(n) >= dark)[:, None]
     return Scenes(features, labels)
-
-
-def snakes(n: int, seed: int, height: int = 3, width: int = 5) -> Snakes:
-    """Straight snakes of ``width`` cells, head left: each lies in one row and says "right"; the last cell says "up"."""
-    rng = np.random.default_rng(seed)
-    colours, labels = np.zeros((n, height, width), dtype=np.int64), np.zeros((n, height, width), dtype=np.int64)
-    row = rng.integers(0, height, n)
-    colours[np.arange(n), row] = 2
-    colours[np.arange(n), row, -1] = 1
-    labels[np.arange(n), row] = np.arange(1, width + 1)
-    return Snakes(np.tile([height, width], (n, 1)), colours.ravel(), labels.ravel())
 
 
 def proteins(n_chains: int, seed: int, longest: int = 8) -> Proteins:
@@ -113,7 +101,6 @@ SMALL: dict[str, dict[str, Any]] = {
     "online-learners": {"ocr_letters": lambda: words(30, 8, blurred=0.1)},
     "cutting-planes": {"QUICK_EXAMPLES": 4, "QUICK_EPS": (1.0, 0.1), "QUICK_SIZES": (2, 4)},
     "scene-spen": {SCENE: parts(scenes, 60, 7), "QUICK_IMAGES": 40, "QUICK_ITERATIONS": 10, "TIMED": 1},
-    "snakes": {"snakes": parts(snakes, 10, 9, 2, 4)},
     "table1": {f"{TABLE2}.QUICK_DRAWS": 2, f"{TABLE2}.QUICK_SETS": ("SYNTH1",)},
     "table2": {READER: long_proteins, "QUICK_DRAWS": 2, "QUICK_SETS": ("SYNTH1",)},
     "table3": {READER: long_proteins},

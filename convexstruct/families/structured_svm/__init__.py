@@ -99,7 +99,7 @@ FAMILY = register(
                 paper=PAPER_3,
                 equations="(5), (8)",
                 formulation=("marginals", "matrix_form", "local_relaxation"),
-                experiments=("ocr", "snakes"),
+                experiments=("ocr",),
                 problems=(StructuredSVM,),
             ),
             System(

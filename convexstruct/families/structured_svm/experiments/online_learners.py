@@ -27,7 +27,6 @@ from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Sheet, listed, timed
 from convexstruct.datasets.real.ocr_letters import Words, ocr_letters
 from convexstruct.families.structured_svm.experiments.ocr import first, hold_out
-from convexstruct.families.structured_svm.experiments.training import NOTHING
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.larank import LaRank
 from convexstruct.families.structured_svm.solvers.mira import Mira
@@ -40,7 +39,7 @@ from convexstruct.tolerances import LOW
 NAME = "online-learners"
 PAPER = "paper 1, online training, on the letters of R. Kassel as B. Taskar prepared them (2003)"
 TITLE = "Online learners: letter error and distance from the M3N's optimum against passes and seconds"
-PUBLISHED = NOTHING
+PUBLISHED = {"papers 0 to 4": "no numbers on this set"}
 COLUMNS = ("learner", "constant", "passes", "letter error", "word error", "above the optimum", "gap", "seconds")
 
 #: Passes after which a learner is judged; the last is the number it makes.

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from convexstruct.datasets.real.ocr_letters import Words
+from convexstruct.families.structured_svm import StructuredSVM
 from convexstruct.families.structured_svm.experiments import ocr
-from convexstruct.families.structured_svm.experiments.training import train as train_words
 from convexstruct.marginals.pairwise_enumeration import enumerate_pairwise
-from convexstruct.tolerances import LOW, ROUNDING
+from convexstruct.tolerances import ROUNDING
 from tests.families.quick_runs import words as made_up
 
 
@@ -24,9 +24,9 @@ def test_errors_are_those_of_the_best_labellings_written_out() -> None:
     method = ocr.METHODS["M3N, margin"]
     train, test = made_up(12, 4, blurred=0.4), made_up(6, 5, blurred=0.4, longest=2)
     found = ocr.fit(method, train, test, 1.0)
-    posed = train_words(ocr.chains(method, test), LOW.gap, 1, C_mean=1.0).problem
+    posed = StructuredSVM.read(**ocr.chains(method, test).arguments, C_mean=1.0)
     every = enumerate_pairwise(posed.features, posed.loss)
-    scores = -(every.difference @ found.trained.solution.point["w"])
+    scores = -(every.difference @ found.solution.point["w"])
     losses = [every.loss[every.example == i][scores[every.example == i].argmax()] for i in range(test.n_words)]
     assert found.letters == pytest.approx(sum(losses) / len(test.labels), rel=ROUNDING)
     assert found.words == pytest.approx(np.mean(np.array(losses) > 0), rel=ROUNDING)
