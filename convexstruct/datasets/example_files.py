@@ -1,6 +1,6 @@
 """Files of labelled sequences, for problems whose examples are read where they are worked on.
 
-`convexstruct.features.graphs.example_files` has their layout; `ConditionalRandomField.from_files` and
+`convexstruct.features.example_files` has their layout; `ConditionalRandomField.from_files` and
 `StructuredSVM.from_files` read them. ``python -m convexstruct.datasets`` writes them from the command line.
 """
 

@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from convexstruct.features.graphs.example_files import ExampleFile, named
+from convexstruct.features.example_files import ExampleFile, named
 
 #: Bytes that the problem of a file takes for each number in its features: the number, the same in the order of the
 #: chains, and its square, of 8 bytes each; where they are sparse, its column two or three times besides.
@@ -23,7 +23,7 @@ TAKEN = 32
 
 @dataclass(frozen=True, eq=False)
 class FilePart:
-    """The part of ``file``. made : (features, weights) -> its problem. memory : bytes that a process may keep."""
+    """The part of ``file``. made : (examples, weights) -> its problem. memory : bytes that a process may keep."""
 
     file: ExampleFile
     made: Callable[..., Any]
@@ -35,9 +35,9 @@ class FilePart:
             before, _asked[self] = _asked.get(self, 0), next(_clock)
             if self in _kept:
                 return _kept[self]
-        features, weights = self.file.read()
+        read = self.file.read()
         with named(self.file.path):
-            found = self.made(features, weights)
+            found = self.made(*read)
         with _lock:
             for each in [each for each in _kept if _asked[each] < before]:
                 del _kept[each]

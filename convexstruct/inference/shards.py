@@ -31,6 +31,7 @@ import numpy as np
 
 from convexstruct import deadline
 from convexstruct.arrays import Index
+from convexstruct.features.example_files import InFiles
 from convexstruct.graphs import starts
 from convexstruct.inference.cluster import Cluster, WorkersLost, is_client, pairwise_sum
 from convexstruct.inference.file_parts import FilePart
@@ -111,13 +112,11 @@ def in_shards(workers: Workers | None, sizes: Index, some: Callable[[Index], Any
     return Shards(Parts(some, tuple(at)), workers.executor, tuple(at))
 
 
-def in_files(problem: Any) -> Shards:
-    """The shards of a problem with `FiledFeatures`, one a file. Its method ``of_file`` (features, weights) makes the
-    problem of a file's examples, and uses neither its own features nor its weights."""
-    features, workers = problem.features, problem.workers
-    bare = replace(problem, features=None, weights=None, workers=None)
-    parts = [FilePart(file, bare.of_file, features.memory) for file in features.files]
-    return Shards(parts, None if workers is None else workers.executor, features.at)
+def in_files(examples: InFiles, workers: Workers | None, made: Callable[..., Any]) -> Shards:
+    """Examples in files, a shard each. made : (examples, weights) of a file, as its kind makes them, -> what works on
+    them; pickled."""
+    parts = [FilePart(file, made, examples.memory) for file in examples.files]
+    return Shards(parts, None if workers is None else workers.executor, examples.at)
 
 
 def cuts(sizes: Index, n_shards: int) -> list[int]:

@@ -15,7 +15,8 @@ import scipy.sparse as sp
 import convexstruct as cs
 from convexstruct.datasets.__main__ import main
 from convexstruct.datasets.example_files import write_examples
-from convexstruct.features.graphs.example_files import ExampleFile
+from convexstruct.features.example_files import ExampleFile
+from convexstruct.features.graphs.filed import FiledFeatures
 
 TEXT = "the DT O\ncat NN B\n\nsat VB O\n\non IN O\nthe DT O\nmat NN B\n"
 
@@ -25,7 +26,7 @@ def test_what_is_written_is_read_back(kind: Any, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     x = [rng.integers(0, 2, (n, 4)).astype(float) for n in (3, 1, 2)]
     path = write_examples(tmp_path / "a.npz", list(map(kind, x)), [[0, 1, 2], [2], [1, 1]], 5, weights=[1, 2, 3])
-    features, weights = ExampleFile.of(str(path)).read()
+    features, weights = ExampleFile.of(str(path), FiledFeatures).read()
     dense = features.node_features.toarray() if sp.issparse(features.node_features) else features.node_features
     assert sp.issparse(features.node_features) == (kind is sp.csr_array)
     np.testing.assert_array_equal(dense, np.concatenate(x))
@@ -37,7 +38,7 @@ def test_what_is_written_is_read_back(kind: Any, tmp_path: Path) -> None:
 def test_generated_chains_have_the_same_planted_weights_in_all_files(tmp_path: Path) -> None:
     sizes = ["--examples", "25", "--length", "4", "--labels", "3", "--features", "2", "--seed", "7"]
     assert main(["chains", str(tmp_path / "new"), "--files", "3", *sizes]) == 0
-    files = [ExampleFile.of(str(path)) for path in sorted((tmp_path / "new").iterdir())]
+    files = [ExampleFile.of(str(path), FiledFeatures) for path in sorted((tmp_path / "new").iterdir())]
     assert [file.n_examples for file in files] == [8, 8, 9]
     first, again = cs.datasets.random_chains(8, 4, 3, 2, seed=7), cs.datasets.random_chains(8, 4, 3, 2, seed=8)
     assert first.planted is not None
@@ -62,7 +63,9 @@ def test_a_text_is_written_with_the_columns_of_tokens_and_their_neighbours(windo
     assert run.stdout == f"2 files in {tmp_path / 'out'}\n"
     names = json.loads((tmp_path / "out" / "names.json").read_text())
     assert names["labels"] == ["B", "O"]
-    first, last = (ExampleFile.of(str(path)).read()[0] for path in sorted((tmp_path / "out").glob("*.npz")))
+    first, last = (
+        ExampleFile.of(str(path), FiledFeatures).read()[0] for path in sorted((tmp_path / "out").glob("*.npz"))
+    )
     assert (first.truth.tolist(), last.truth.tolist()) == ([1, 0], [1, 1, 1, 0])
     assert last.lengths.tolist() == [1, 3]
 

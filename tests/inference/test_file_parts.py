@@ -20,7 +20,7 @@ import pytest
 import scipy.sparse as sp
 
 import convexstruct as cs
-from convexstruct.features.graphs.example_files import SAMPLED, ExampleFile
+from convexstruct.features.example_files import SAMPLED, ExampleFile
 from convexstruct.inference import file_parts
 from convexstruct.inference.shards import sharded
 from tests.inference.test_shards import Inline
@@ -254,10 +254,10 @@ FAULTS: dict[str, tuple[Any, str]] = {
     "wide": (lambda path: damaged(path, n_labels=np.array(2**40)), "n_labels is 1099511627776, wanted at most"),
     "wrapped": (lambda path: entry(path, "lengths", 0, 2**62), r"lengths\[0\] is 4611686018427387904, wanted .* to 31"),
     "text": (lambda path: path.write_text("x"), "is no whole archive of arrays"),
-    "nan": (lambda path: entry(path, "node_features", (second_of(path), 2), np.nan), "sequence 1 has nan in node_feat"),
-    "label": (lambda path: entry(path, "labels", second_of(path), 3), "sequence 1 has 3 in labels, wanted .* 0 to 2"),
-    "negative": (lambda path: entry(path, "labels", 0, -1), "sequence 0 has -1 in labels"),
-    "weight": (lambda path: entry(path, "weights", 2, 0.0), r"sequence 2 has 0\.0 in weights, wanted positive"),
+    "nan": (lambda path: entry(path, "node_features", (second_of(path), 2), np.nan), r"node_features\[\d+\] of sequence 1 is nan, wanted finite"),
+    "label": (lambda path: entry(path, "labels", second_of(path), 3), r"labels\[\d+\] of sequence 1 is 3, wanted .* 0 to 2"),
+    "negative": (lambda path: entry(path, "labels", 0, -1), r"labels\[0\] of sequence 0 is -1"),
+    "weight": (lambda path: entry(path, "weights", 2, 0.0), r"weights\[2\] is 0\.0, wanted positive"),
     "length": (lambda path: entry(path, "lengths", 0, 9), "lengths add up to"),
     "empty": (lambda path: entry(path, "lengths", 0, 0), r"lengths\[0\] is 0"),
     "no labels": (lambda path: damaged(path, labels=None), "it has no array labels"),
@@ -280,7 +280,7 @@ def test_sparse_features_are_checked_too(tmp_path: Path) -> None:
     Data(tmp_path, sparse=True)
     path = tmp_path / "2.npz"
     entry(path, "values", 0, np.inf)
-    with pytest.raises(ValueError, match=rf"^{path} .*sequence \d has inf in values"):
+    with pytest.raises(ValueError, match=rf"^{path} .*the CSR matrix\[\d+\] of sequence \d is inf"):
         FIELD.from_files(tmp_path, C=1.0).expectation(np.zeros(21))
     entry(path, "indptr", -1, 0)
     with pytest.raises(ValueError, match=rf"^{path} .*its index pointers do not rise"):

@@ -50,8 +50,8 @@ from convexstruct.families.log_linear.penalised import Penalised
 from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.families.log_linear.separable import never_falling, never_true, separates
 from convexstruct.features.counts.counts import example_weights
-from convexstruct.features.graphs.example_files import FiledFeatures
 from convexstruct.features.graphs.feature_sizes import reason, squared
+from convexstruct.features.graphs.filed import FiledFeatures
 from convexstruct.features.graphs.forbidden import read_pairs
 from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
 from convexstruct.features.graphs.score_errors import score_errors
@@ -160,7 +160,8 @@ class ConditionalRandomField(Penalised):
     @cached_property
     def shards(self) -> Shards | None:
         if isinstance(self.features, FiledFeatures):
-            return in_files(self)
+            bare = replace(self, features=None, weights=None, workers=None)
+            return in_files(self.features, self.workers, bare.of_file)
         return in_shards(self.workers, self.features.lengths, self.some)
 
     @property

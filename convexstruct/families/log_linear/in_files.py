@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike
 
 from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.penalty import Penalty
-from convexstruct.features.graphs.example_files import KEPT_BYTES, elsewhere, read_files
+from convexstruct.features.example_files import KEPT_BYTES, elsewhere, read_files
+from convexstruct.features.graphs.filed import FiledFeatures
 from convexstruct.features.graphs.forbidden import read_pairs
 from convexstruct.validation.arguments import number
 
@@ -25,7 +26,7 @@ def from_files(
     lam: float | None = None,
     beta: float | None = None,
 ) -> Any:
-    """Chains in files, whose layout is that of `convexstruct.features.graphs.example_files`. Each file is a shard, read
+    """Chains in files, whose layout is that of `convexstruct.features.example_files`. Each file is a shard, read
     by who works on it: by the workers of ``executor``, or here, one after the other. `LBFGS` solves it.
 
     Parameters
@@ -40,7 +41,7 @@ def from_files(
         If an argument is malformed, or there is no penalty. Here, or from `solve` and `certify` in any round: if a file
         is missing, damaged, changed, or holds what it must not. The sentence names the file and the sequence.
     """
-    features = read_files(paths, memory)
+    features = read_files(paths, memory, FiledFeatures)
     scale = Scale.read(features.n_examples, free=True, C=C, C_mean=C_mean, lam=lam, beta=beta)
     pairs = read_pairs(forbidden, features.sample)
     problem = cls(features, scale, elsewhere(features), number("l1", l1, least=0), pairs)

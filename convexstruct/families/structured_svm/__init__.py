@@ -19,7 +19,7 @@ from convexstruct.families.structured_svm.solvers.one_slack import OneSlack
 from convexstruct.families.structured_svm.solvers.perceptron import Perceptron
 from convexstruct.families.structured_svm.solvers.relaxed_margin import RelaxedMargin
 from convexstruct.families.structured_svm.solvers.subgradient import Subgradient
-from convexstruct.features.graphs.example_files import FiledFeatures
+from convexstruct.features.graphs.filed import FiledFeatures
 from convexstruct.tolerances import Profile
 
 __all__ = [

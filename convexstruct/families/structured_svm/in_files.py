@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from convexstruct.core.scale import Scale
-from convexstruct.features.graphs.example_files import KEPT_BYTES, elsewhere, read_files
+from convexstruct.features.example_files import KEPT_BYTES, elsewhere, read_files
+from convexstruct.features.graphs.filed import FiledFeatures
 from convexstruct.features.graphs.pairwise_loss import PairwiseLoss
 from convexstruct.losses import Costs, cost_matrix
 
@@ -37,7 +38,7 @@ def from_files(
     ValueError
         If an argument is malformed; if a file is missing, damaged, changed, or holds what it must not.
     """
-    features = read_files(paths, memory)
+    features = read_files(paths, memory, FiledFeatures)
     scale = Scale.read(features.n_examples, C=C, C_mean=C_mean, lam=lam, beta=beta)
     # the costs of one node of each label: those of all nodes are their rows
     each = np.arange(features.n_labels)

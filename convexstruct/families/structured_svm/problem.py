@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -52,8 +52,8 @@ from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.rounding import hinge_sum, objective, primal
 from convexstruct.families.structured_svm.witness import Enclosed, Witness, infeasibility, read_witness
 from convexstruct.features.counts.counts import example_weights
-from convexstruct.features.graphs.example_files import FiledFeatures
 from convexstruct.features.graphs.feature_sizes import reason, uniform_variances
+from convexstruct.features.graphs.filed import FiledFeatures
 from convexstruct.features.graphs.gram import GramFeatures, gram_features
 from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
 from convexstruct.features.graphs.pairwise_loss import PairwiseLoss, read_loss
@@ -188,7 +188,8 @@ class StructuredSVM:
     @cached_property
     def shards(self) -> Shards | None:
         if isinstance(self.features, FiledFeatures):
-            return in_files(self)
+            bare = replace(self, features=None, weights=None, workers=None)
+            return in_files(self.features, self.workers, bare.of_file)
         return in_shards(self.workers, self.features.lengths, self.some)
 
     @property

@@ -41,8 +41,8 @@ from convexstruct.families.structured_svm.solvers.column_generation.pools import
 from convexstruct.families.structured_svm.solvers.column_generation.restricted_master import EXACT_GAP, solve_pools
 from convexstruct.families.structured_svm.solvers.column_generation.tempering import Temper
 from convexstruct.families.structured_svm.solvers.example_blocks import starting_w
-from convexstruct.features.graphs.example_files import FiledFeatures
 from convexstruct.features.graphs.feature_sizes import even
+from convexstruct.features.graphs.filed import FiledFeatures
 from convexstruct.inference.exact import TreeInference
 
 #: The problem restricted to the pools is solved to this share of the remaining gap: the next labellings change it
