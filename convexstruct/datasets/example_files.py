@@ -1,7 +1,7 @@
 """Files of labelled sequences, for problems whose examples are read where they are worked on.
 
-`convexstruct.features.example_files` has their layout; `ConditionalRandomField.from_files` and
-`StructuredSVM.from_files` read them. ``python -m convexstruct.datasets`` writes them from the command line.
+`convexstruct.features.example_files` has their layout; ``from_files`` of problems reads them. ``python -m
+convexstruct.datasets`` writes them from the command line.
 """
 
 from __future__ import annotations
@@ -18,27 +18,34 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from convexstruct.datasets.conll import read_conll
+from convexstruct.datasets.generated.hidden_markov import sample
 from convexstruct.datasets.generated.structured import random_chains
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.pairwise import read_pairwise
 from convexstruct.files import write_whole
+from convexstruct.graphs import as_sequences
+from convexstruct.inference.hidden_markov import random_models
 from convexstruct.validation.arguments import path_of, sentence, whole
 
 
 def write_examples(
     path: str | os.PathLike[str],
-    node_features: Any,
-    labels: Sequence[ArrayLike],
-    n_labels: int,
+    node_features: Any = None,
+    labels: Sequence[ArrayLike] | None = None,
+    n_labels: int | None = None,
     *,
+    symbols: Sequence[ArrayLike] | None = None,
+    n_symbols: int | None = None,
     weights: ArrayLike | None = None,
 ) -> Path:
     """Write sequences to one file ``.npz``, whole or not at all; returns its path.
 
     Parameters
     ----------
-    node_features, labels : as `ConditionalRandomField.read` takes them; sparse features are stored as such.
-    n_labels : S, the same in all files of a problem.
+    node_features, labels : as `ConditionalRandomField.read` takes them; sparse features are stored as such. None where
+        the problem needs none, but features have labels.
+    symbols : as `HiddenMarkov.read` takes them, of the lengths of the labels; None where the problem needs none.
+    n_labels, n_symbols : S and M, the same in all files of a problem.
     weights : (N,) weights of the sequences, 1 by default.
 
     Raises
@@ -46,16 +53,25 @@ def write_examples(
     ValueError
         If an argument is malformed, or the path is none of a file.
     """
-    named, size = path_of("path", path), whole("n_labels", n_labels, least=1)
-    features = read_pairwise(node_features, labels, size)
-    x = features.node_features
-    arrays: dict[str, Any] = {"lengths": features.lengths, "labels": features.truth, "n_labels": np.array(size)}
+    named, arrays = path_of("path", path), dict[str, Any]()
+    x: Any = None
+    if labels is None and symbols is None:
+        raise ValueError("labels and symbols are not given, wanted one of them or both")
+    if node_features is not None:
+        x = read_pairwise(node_features, labels or (), whole("n_labels", n_labels, least=1)).node_features
+    for name, given, size in (("labels", labels, n_labels), ("symbols", symbols, n_symbols)):
+        if given is not None:
+            most = whole(f"n_{name}", size, least=1)
+            codes, lengths = as_sequences(name, given, most)
+            if not np.array_equal(arrays.setdefault("lengths", lengths), lengths):
+                raise ValueError("symbols have other lengths than labels, wanted the same")
+            arrays |= {name: codes, f"n_{name}": np.array(most)}
     if sp.issparse(x):
         arrays |= {"values": x.data, "indices": x.indices, "indptr": x.indptr, "n_features": np.array(x.shape[1])}
-    else:
+    elif x is not None:
         arrays["node_features"] = x
     if weights is not None:
-        arrays["weights"] = example_weights(weights, features.n_examples)
+        arrays["weights"] = example_weights(weights, len(arrays["lengths"]))
     return write_whole(named, lambda file: np.savez(file, **arrays))
 
 
@@ -71,6 +87,20 @@ def write_chains(folder: Path, n_files: int, n_chains: int, seed: int = 0, **dra
         data = random_chains(n, seed=seed + i, planted=planted, **drawn)
         planted = data.planted
         write_examples(paths[i], data.node_features, data.labels_each, data.n_labels)
+    return paths
+
+
+def write_hidden_markov(
+    folder: Path, n_files: int, n_chains: int, seed: int = 0, length: int = 12, n_labels: int = 8, n_symbols: int = 30
+) -> list[Path]:
+    """Files of sequences drawn from one hidden Markov model, whose rows are drawn too, with their states as labels,
+    about ``n_chains`` / ``n_files`` each. ValueError if a number is out of its range, or the folder holds other files
+    ``*.npz``."""
+    ends, model = _ends(n_chains, n_files), random_models(1, n_labels, n_symbols, seed)
+    paths, rng = _paths(folder, n_files), np.random.default_rng(seed + 1)
+    for path, n in zip(paths, np.diff(ends).tolist()):
+        states, symbols = sample(model, n, whole("length", length, least=1), rng)
+        write_examples(path, labels=list(states), n_labels=n_labels, symbols=list(symbols), n_symbols=n_symbols)
     return paths
 
 

@@ -5,16 +5,17 @@ Several models stand in one array, whose first axis is the model; `convexstruct.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Index, Labels, Matrix, Tensor, Vector
 from convexstruct.features.counts.counts import example_weights
+from convexstruct.features.example_files import InFiles, Stored
 from convexstruct.graphs import Chains, chains
 from convexstruct.oracles.chain import chain, long_viterbi, two_labels
 from convexstruct.oracles.chain.pieces import Pieces, pieces
@@ -97,6 +98,19 @@ class Observations:
                 share[rows] = self.weights[self.chains.chain]
             self._arranged[n_states] = Arranged(layout, cut, symbols, share, rows[: self.chains.n_chains])
         return self._arranged[n_states]
+
+
+class FiledObservations(InFiles):
+    """In place of the `Observations` of sequences in files."""
+
+    needs: ClassVar[Collection[str]] = ("symbols",)
+    alike: ClassVar[Collection[str]] = ("n_symbols",)
+
+    @staticmethod
+    def made(stored: Stored) -> Observations:
+        layout = chains(np.diff(stored.start))
+        weights = stored.weights if (stored.weights != 1.0).any() else None
+        return Observations(layout, frozen(stored.symbols[layout.packed, None]), stored.sizes["symbols"], weights)
 
 
 @dataclass(frozen=True, eq=False)

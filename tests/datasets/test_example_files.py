@@ -53,6 +53,20 @@ def test_generated_chains_have_the_same_planted_weights_in_all_files(tmp_path: P
         cs.datasets.random_chains(8, 4, 3, 2, planted=[1, 2, 3])
 
 
+def test_symbols_are_written_with_their_states_and_read_without(tmp_path: Path) -> None:
+    sizes = ["--examples", "30", "--length", "4", "--labels", "3", "--symbols", "5", "--seed", "1"]
+    assert main(["hmm", str(tmp_path), "--files", "3", *sizes]) == 0
+    symbols: list[Any] = []
+    for path in sorted(tmp_path.iterdir()):
+        with np.load(path) as file:
+            assert sorted(file) == ["labels", "lengths", "n_labels", "n_symbols", "symbols"]
+            symbols += list(file["symbols"].reshape(-1, 4))
+            assert file["labels"].max() == 2
+    here = cs.solve(cs.HiddenMarkov.read(symbols, 3, 5), max_iterations=5)
+    filed = cs.solve(cs.HiddenMarkov.from_files(tmp_path, 3), max_iterations=5)
+    assert (filed.primal, filed.lower_bound) == pytest.approx((here.primal, here.lower_bound), rel=1e-12)
+
+
 @pytest.mark.parametrize("window", [0, 1])
 def test_a_text_is_written_with_the_columns_of_tokens_and_their_neighbours(window: int, tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
@@ -94,4 +108,12 @@ def test_what_is_malformed_is_said_in_one_sentence(tmp_path: Path, capsys: pytes
     assert len(list(full.iterdir())) == 1
     with pytest.raises(ValueError, match="weights has shape"):
         write_examples(tmp_path / "a.npz", [np.ones((1, 1))], [[0]], 1, weights=[1, 2])
+    malformed: Any = (
+        ({}, "labels and symbols are not given"),
+        ({"symbols": [[0, 1]], "n_symbols": 2, "labels": [[0]], "n_labels": 1}, "symbols have other lengths than lab"),
+        ({"symbols": [[0, 2]], "n_symbols": 2}, r"symbols\[0\] holds 2|symbols\[0\]\[1\] is 2"),
+    )
+    for given, said in malformed:
+        with pytest.raises(ValueError, match=said):
+            write_examples(tmp_path / "a.npz", **given)
     assert not list(tmp_path.glob("*.npz"))

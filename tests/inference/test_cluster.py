@@ -19,7 +19,7 @@ from convexstruct.arrays import Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Solution, Status
 from convexstruct.datasets.example_files import write_examples
-from convexstruct.families.log_linear import ConditionalRandomField
+from convexstruct.families.log_linear import ConditionalRandomField, HiddenMarkov
 from convexstruct.inference import file_parts
 from convexstruct.inference.cluster import pairwise_sum
 from convexstruct.inference.shards import Shards, Workers
@@ -128,6 +128,15 @@ def filed(folder: Path) -> ConditionalRandomField:
     return problem
 
 
+def of_symbols(folder: Path) -> HiddenMarkov:
+    """The labels of `examples` as symbols of a hidden Markov model, from three files."""
+    _, y = examples()
+    folder.mkdir()
+    for i in range(0, 60, 20):
+        write_examples(folder / f"{i}.npz", symbols=y[i : i + 20], n_symbols=4)
+    return HiddenMarkov.from_files(folder, 3)
+
+
 def same(found: Solution, serial: Solution) -> None:
     assert (found.status, found.iterations) == (serial.status, serial.iterations)
     assert found.primal == pytest.approx(serial.primal, rel=ALIKE)
@@ -176,10 +185,10 @@ def test_workers_read_their_files_and_a_file_cut_in_mid_run_ends_it_with_a_sente
 
 
 def test_a_worker_killed_in_a_round_changes_nothing(client: Any, tmp_path: Path) -> None:
-    serial = solve(field(), tol=1e-6)
-    for problem in (field(), filed(tmp_path)):
+    for problem in (field(), filed(tmp_path), of_symbols(tmp_path / "symbols")):
+        limit: Any = {"tol": 1e-6, "max_iterations": 20}
         callback, hit = in_round(client, 5, signal.SIGKILL)
-        same(solve(problem, tol=1e-6, executor=client, callback=callback), serial)
+        same(solve(problem, executor=client, callback=callback, **limit), solve(problem, **limit))
         assert hit
 
 

@@ -15,7 +15,7 @@ and p is a distribution over the sequences of each length; the same holds for th
 
 where W is the weight of the sequences of that length and A the sum of the row's pseudo-counts. The bound is the optimum
 where some model has exactly these frequencies, as for sequences of length one without pseudo-counts, and far below it
-otherwise.
+otherwise. Sequences are told apart by a hash of 64 bits: two that share one count as the same, which lowers the bound.
 
 **Rounding.** ln p is computed in logarithms with the error bound of `.entropy`, where each score is a sum of one or two
 logarithms. Rows are read as if divided by their exact sums, which are 1 up to rounding.
@@ -30,13 +30,15 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from convexstruct.arrays import OPTIONAL, Index, Labels, Point, Vector
 from convexstruct.brief import brief
+from convexstruct.features.example_files import KEPT_BYTES, read_files
+from convexstruct.graphs import starts
 from convexstruct.inference.baum_welch import Expected, Pseudocounts, expected, room_for
-from convexstruct.inference.hidden_markov import HiddenMarkovModels, Observations, random_models
-from convexstruct.inference.shards import Shards, Workers, in_shards
+from convexstruct.inference.hidden_markov import FiledObservations, HiddenMarkovModels, Observations, random_models
+from convexstruct.inference.shards import Shards, Workers, in_files, in_shards, joined
 from convexstruct.oracles.chain.chain import sum_product
 from convexstruct.rounding import FUNCTION, UNIT, Rounded, RoundedArray, exact, gamma, log, summed
 from convexstruct.validation.arguments import mapping, sentence, whole
@@ -92,7 +94,37 @@ class HiddenMarkov:
         some = random_models(1, size, observed.n_symbols)  # of the right shapes
         return cls(observed, size, Pseudocounts.read(pseudocounts, some))
 
+    @classmethod
+    def from_files(
+        cls, paths: Any, n_states: int, *, pseudocounts: Any = 0.0, memory: int = KEPT_BYTES
+    ) -> HiddenMarkov:
+        """Sequences of symbols in files (`convexstruct.features.example_files`), each read by who works on it.
+
+        Parameters
+        ----------
+        paths, memory : as `ConditionalRandomField.from_files` takes them. n_states, pseudocounts : as `read` does.
+
+        Raises
+        ------
+        ValueError
+            As `ConditionalRandomField.from_files`, but for the penalty.
+        """
+        observed: Any = read_files(paths, memory, FiledObservations)
+        size = whole("n_states", n_states, least=1)
+        return cls(observed, size, Pseudocounts.read(pseudocounts, random_models(1, size, observed.n_symbols)))
+
     # -- sizes ---------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def weight(self) -> float:
+        """sum_k omega_k T_k, the number of observed positions with their weights."""
+        if isinstance(self.observed, FiledObservations) and self.shards is not None:
+            return self.shards.total(self.positions)
+        return self.positions()
+
+    def positions(self) -> float:
+        """`weight`, computed."""
+        return self.observed.weight
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -147,10 +179,18 @@ class HiddenMarkov:
 
     @cached_property
     def shards(self) -> Shards | None:
-        def some(sequences: Index) -> HiddenMarkov:
-            return replace(self, observed=self.observed.some(slice(sequences[0], sequences[-1] + 1)), workers=None)
+        if isinstance(self.observed, FiledObservations):
+            bare = replace(self, observed=None, workers=None)  # type: ignore[arg-type]
+            return in_files(self.observed, self.workers, bare.of_file)
+        return in_shards(self.workers, self.observed.chains.lengths, self.some)
 
-        return in_shards(self.workers, self.observed.chains.lengths, some)
+    def some(self, sequences: Index) -> HiddenMarkov:
+        """The problem of neighbouring sequences."""
+        return self.of_file(self.observed.some(slice(sequences[0], sequences[-1] + 1)))
+
+    def of_file(self, observed: Observations, weights: Vector | None = None) -> HiddenMarkov:
+        """The problem of other sequences; their weights are those of ``observed``."""
+        return replace(self, observed=observed, workers=None)
 
     def expected(self, models: HiddenMarkovModels) -> Expected:
         """The expected counts of the sequences under each model."""
@@ -183,7 +223,7 @@ class HiddenMarkov:
                 return Rounded(math.inf)
             # rows are read as if divided by their exact sums: the relative error of each probability that is used
             rows = gamma(max(self.n_states, self.observed.n_symbols) + 4) + self.residuals(point)["rows off 1"]
-            of_rows = 2.0 * rows * (2.0 * self.observed.weight + counted)
+            of_rows = 2.0 * rows * (2.0 * self.weight + counted)
             return Rounded.of(value, value.allowance, of_rows)
 
     def misfit(self, models: HiddenMarkovModels) -> Rounded:
@@ -211,22 +251,31 @@ class HiddenMarkov:
     @cached_property
     def frequencies(self) -> Rounded:
         """Entropy of the sequences' own frequencies, length by length, and of the pseudo-counts, row by row."""
-        layout = self.observed.chains
-        flat = self.observed.symbols[layout.flat, 0]
-        weights = np.ones(layout.n_chains) if self.observed.weights is None else self.observed.weights
-        by_length: dict[int, dict[bytes, float]] = {}
-        for sequence, weight in zip(layout.split(flat), weights):
-            alike = by_length.setdefault(len(sequence), {})
-            alike[sequence.tobytes()] = alike.get(sequence.tobytes(), 0.0) + float(weight)
-        groups = [np.array(list(alike.values())) for alike in by_length.values()]
+        if isinstance(self.observed, FiledObservations) and self.shards is not None:
+            different = _merged(*joined(self.shards.map("different")))
+            n = self.observed.n_examples
+        else:
+            different, n = self.different(), self.observed.chains.n_chains
+        lengths, _, weights = different
+        groups = np.split(weights, np.flatnonzero(np.diff(lengths)) + 1)
         for count, shape in zip(self.prior, self.shapes.values()):
             groups += [row[row > 0] for row in np.atleast_2d(np.reshape(count, shape))]
         value = Rounded(0.0)
         for group in groups:
             if len(group):
-                counts = RoundedArray(group, gamma(layout.n_chains) * group)  # sums of weights
+                counts = RoundedArray(group, gamma(n) * group)  # sums of weights
                 value = value + summed(counts * log(summed(counts) / counts))
         return value
+
+    def different(self) -> tuple[Index, NDArray[np.uint64], Vector]:
+        """Of the different sequences, by length: lengths, hashes, and the weights of all that are the same."""
+        layout = self.observed.chains
+        factors = np.random.default_rng(0).integers(2**64, size=layout.n_steps, dtype=np.uint64)
+        start = starts(layout.lengths)
+        each = self.observed.symbols[layout.flat, 0].astype(np.uint64) + np.uint64(1)
+        each *= factors[np.arange(len(each)) - np.repeat(start[:-1], layout.lengths)]  # modulo 2^64, as their sums are
+        weights = np.ones(layout.n_chains) if self.observed.weights is None else self.observed.weights
+        return _merged(layout.lengths, np.add.reduceat(each, start[:-1]), weights)
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """Empty: there are no dual points."""
@@ -248,7 +297,7 @@ class HiddenMarkov:
         expectation under the posterior), where c are the row's expected counts, given as ``found``, plus its
         pseudo-counts, and W is their sum. Probabilities that are 0 have no logit and are left out.
         """
-        largest, total = np.zeros(models.n_models), self.observed.weight
+        largest, total = np.zeros(models.n_models), self.weight
         tables = (models.initial, models.transition, models.emission)
         for counts, added, table in zip((found.first, found.pairs, found.seen), self.prior, tables):
             counts = counts + added * (table > 0)
@@ -263,3 +312,11 @@ class HiddenMarkov:
         if examples is not None:
             other = Observations.read(examples, self.observed.n_symbols)
         return other.chains.split(self.models(predictive(self.as_point(point))).decode(other)[0])
+
+
+def _merged(lengths: Index, hashes: NDArray[np.uint64], weights: Vector) -> tuple[Index, NDArray[np.uint64], Vector]:
+    """Each pair (length, hash) once, in order, with the sum of its weights."""
+    order = np.lexsort((hashes, lengths))
+    lengths, hashes = lengths[order], hashes[order]
+    new = np.append(True, (np.diff(lengths) != 0) | (hashes[1:] != hashes[:-1]))
+    return lengths[new], hashes[new], np.add.reduceat(weights[order], np.flatnonzero(new))

@@ -67,6 +67,23 @@ def test_p_is_that_of_all_state_sequences_and_above_the_bound(pseudocounts: floa
     assert max(problem.residuals(point).values()) == 0.0
 
 
+@given(seed=SEEDS)
+@EXAMPLES
+def test_the_bound_is_the_entropy_of_sequences_of_each_length(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    symbols = [rng.integers(0, 2, size=n) for n in rng.integers(1, 4, size=20)]
+    weights = rng.uniform(0.5, 2.0, 20)
+    found: dict[tuple[int, ...], float] = {}
+    for x, weight in zip(symbols, weights):
+        found[tuple(x)] = found.get(tuple(x), 0.0) + weight
+    value = 0.0
+    for x, weight in found.items():
+        value += weight * math.log(sum(w for z, w in found.items() if len(z) == len(x)) / weight)
+    bound = HiddenMarkov.read(symbols, 2, 2, weights=weights).dual({})
+    assert bound == pytest.approx(value, rel=ROUNDING)
+    assert bound.allowance <= ROUNDING * bound
+
+
 @pytest.mark.parametrize("pseudocounts", [0.0, 0.3])
 def test_the_bound_of_em_in_cvxpy_is_that_of_the_next_iteration(pseudocounts: float) -> None:
     problem, _, point = drawn(8, pseudocounts)

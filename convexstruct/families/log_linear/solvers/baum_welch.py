@@ -49,7 +49,7 @@ class BaumWelch:
             found = expectation(models)
             calls += 1
             values = -(found.log_likelihood + problem.prior.log_prior(models))
-            best, done = int(values.argmin()), bool((before - values <= self.fall * problem.observed.weight).all())
+            best, done = int(values.argmin()), bool((before - values <= self.fall * problem.weight).all())
             now = Iterate(problem.point_of(models, best), {}, float(values[best]), bound, calls)
             if done:
                 slope = float(problem.slopes(models, found)[best])
