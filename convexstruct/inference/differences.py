@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from convexstruct.arrays import Labels, Matrix, Tensor, Vector
+from convexstruct.arrays import Flags, Labels, Matrix, Tensor, Vector
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.inference.exact import ChainInference, Inference, Sums
 from convexstruct.rounding import (
@@ -86,11 +86,14 @@ class Marginals:
             cell = block + first[wrong] * size + second[wrong]
             table += np.bincount(cell, weights=of_edges[wrong], minlength=table.size).reshape(table.shape)
 
-    def add_gibbs(self, oracle: Inference, node: Matrix, edge: Tensor, share: Vector) -> Sums | None:
+    def add_gibbs(
+        self, oracle: Inference, node: Matrix, edge: Tensor, share: Vector, forbidden: Flags | None = None
+    ) -> Sums | None:
         """Add the Gibbs distribution of each example at its scores, or one near it (`Sums`, which are returned); share
-        (N,) : its share. None, and nothing is known, where sums of such scores may overflow."""
+        (N,) : its share; forbidden (S, S) : pairs of labels that score -inf. None, and nothing is known, where other
+        scores, or sums of them, may overflow."""
         features = self.features
-        widest = float(np.abs(edge).max(initial=0.0, where=edge > -np.inf))
+        widest = float(np.abs(edge).max(initial=0.0, where=True if forbidden is None else ~forbidden))
         if not float(np.abs(node).sum()) + features.n_edges * widest < GREATEST:
             self.node[:] = np.nan
             return None

@@ -355,7 +355,7 @@ class ConditionalRandomField(Penalised):
         for theta, share in zip(mixture.gibbs, parts[1] * clear):
             deadline.check()
             if share.any():
-                entropies.append(add_gibbs(mixed, self.oracle, *self.scores(theta), share))
+                entropies.append(add_gibbs(mixed, self.oracle, *self.scores(theta), share, self.forbidden))
         longest = int(features.lengths.max())
         mixed.relative += gamma(rows + longest + 2 * features.n_labels + 16)
         mixed.absolute += TINY * (rows + 4)

@@ -23,7 +23,7 @@ import math
 
 import numpy as np
 
-from convexstruct.arrays import Matrix, Tensor, Vector
+from convexstruct.arrays import Flags, Matrix, Tensor, Vector
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.inference.differences import Marginals
 from convexstruct.inference.exact import ChainInference, ForestInference, Inference, Sums, TreeInference
@@ -90,12 +90,14 @@ def log_partitions(
     return RoundedArray(sums.log_partition, 1.01 * UNIT * own + TINY)
 
 
-def add_gibbs(mixed: Marginals, oracle: Inference, node: Matrix, edge: Tensor, share: Vector) -> Rounded:
+def add_gibbs(
+    mixed: Marginals, oracle: Inference, node: Matrix, edge: Tensor, share: Vector, forbidden: Flags | None
+) -> Rounded:
     """Add the Gibbs distributions at these scores, weighted by ``share`` (N,), to ``mixed``; their weighted entropy,
-    -inf where sums of such scores may overflow."""
+    -inf where sums of such scores may overflow. forbidden : as in `Marginals.add_gibbs`."""
     features = mixed.features
     part = Marginals.none(features)
-    sums = part.add_gibbs(oracle, node, edge, share)
+    sums = part.add_gibbs(oracle, node, edge, share, forbidden)
     mixed.add(part)
     if sums is None:
         return Rounded(-math.inf)

@@ -24,6 +24,7 @@ from convexstruct.oracles.blocks import BLOCK, column_argmax, row_max
 from convexstruct.oracles.chain.log_sums import log_messages, messages
 from convexstruct.oracles.chain.sums import DROPPED_GAIN, ChainSums, chain_sums, pairs_of, weights_of_pairs
 from convexstruct.oracles.chain.terms import sums_by_terms
+from convexstruct.oracles.log_sum_exp import forbidding, no_finite_score
 from convexstruct.tolerances import POSTERIOR
 
 #: Sweeps of `_evened`, which narrows the range of the edge scores: after one alone, sums may still need the slower
@@ -113,7 +114,7 @@ def sum_product(
 
     ``weights`` (N,), in the caller's order, multiplies each chain's part of the sums over pairs; the other results are
     unweighted. ``certain`` leaves out of these sums the pairs of positions at both of which one label alone is
-    possible. ValueError if every labelling of some chain is forbidden.
+    possible. ValueError if every labelling of some chain is forbidden, or scores -inf as sums overflow.
     """
     alike, allowed = edge.ndim == 2, bool(np.isfinite(edge).all())
     even = _evened(chains, node, edge) if alike and allowed and np.ptp(edge) > DROPPED_GAIN / 2 else (node, edge)
@@ -124,10 +125,10 @@ def sum_product(
         with np.errstate(invalid="ignore", divide="ignore"):  # what is not a number is named below, or seen in the sums
             sums = sums_by_terms(chains, node, edge, weights, squares, certain)
     if not np.isfinite(sums.log_partition).all():  # or scores overflow, which the caller sees in the sums
-        forbidden = np.flatnonzero(np.isneginf(viterbi(chains, node, edge)[0]))
-        if len(forbidden):
-            k = forbidden[0]
-            raise ValueError(f"scores forbid every labelling of chain {k}, wanted at least one of finite score")
+        lowest = np.flatnonzero(np.isneginf(viterbi(chains, node, edge)[0]))
+        if len(lowest):
+            k = lowest[0]
+            raise no_finite_score(f"chain {k}", viterbi(chains, forbidding(node), forbidding(edge))[0][k])
     return sums
 
 

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from convexstruct import deadline
 from convexstruct.arrays import Flags, Index, Labels, Matrix, Tensor, Vector
-from convexstruct.oracles.log_sum_exp import log_sum_exp
+from convexstruct.oracles.log_sum_exp import forbidding, log_sum_exp, no_finite_score
 
 #: The maximum or the log-sum-exp over one axis.
 Reduce = Callable[..., Tensor]
@@ -134,7 +134,8 @@ def best(layout: Forest, node: Matrix, edge: Tensor) -> Best:
 
 
 def sum_product(layout: Forest, node: Matrix, edge: Tensor) -> ForestSums:
-    """Log partition functions and posteriors. ValueError if every labelling of some tree is forbidden.
+    """Log partition functions and posteriors. ValueError if every labelling of some tree is forbidden, or its scores
+    overflow.
 
     Roots and conditionals are scaled to sum to one, so that the posteriors are those of some distribution up to a
     relative error that depends on the number of operations alone, and not on the errors of the messages.
@@ -144,8 +145,7 @@ def sum_product(layout: Forest, node: Matrix, edge: Tensor) -> ForestSums:
     log_partition = log_sum_exp(tops, axis=1)
     if not np.isfinite(log_partition).all():
         k = int(np.flatnonzero(~np.isfinite(log_partition))[0])
-        what = "forbid every labelling of" if np.isneginf(log_partition[k]) else "overflow on"
-        raise ValueError(f"scores {what} tree {k}, wanted at least one of finite score")
+        raise no_finite_score(f"tree {k}", best(layout, forbidding(node), forbidding(edge)).scores[k])
     posterior = np.empty_like(node)
     pairs = np.zeros((layout.n_edges, node.shape[1], node.shape[1]))
     posterior[layout.roots] = _conditional(tops[:, None, :])[:, 0]

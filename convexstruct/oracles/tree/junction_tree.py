@@ -23,7 +23,7 @@ import numpy as np
 from convexstruct import deadline
 from convexstruct.arrays import Index, Labels, Matrix, Tensor, Vector
 from convexstruct.junction_trees import JunctionTree
-from convexstruct.oracles.log_sum_exp import log_sum_exp
+from convexstruct.oracles.log_sum_exp import forbidding, log_sum_exp, no_finite_score
 
 Factor = tuple[tuple[int, ...], Tensor]
 #: So many pairs of a separator or factor and a clique have the order of their axes remembered: those of some trees of
@@ -83,7 +83,7 @@ def max_marginals(tree: JunctionTree, factors: Sequence[Factor], n: int) -> list
 
 def sum_product(tree: JunctionTree, factors: Sequence[Factor], n: int) -> TreeSums:
     """Log partition functions and clique posteriors of ``n`` examples, at any scale of the scores. ValueError if every
-    labelling of some example is forbidden.
+    labelling of some example is forbidden, or its scores overflow.
 
     Upwards, messages are logarithms; downwards, P(clique) = P(assigned | separator) P(separator), each conditional
     scaled to sum to one: then the posteriors are those of some distribution up to a relative error that depends on the
@@ -105,8 +105,8 @@ def sum_product(tree: JunctionTree, factors: Sequence[Factor], n: int) -> TreeSu
     log_partition = messages[0][:, 0]
     if not np.isfinite(log_partition).all():
         k = int(np.flatnonzero(~np.isfinite(log_partition))[0])
-        what = "forbid every labelling of" if np.isneginf(log_partition[k]) else "overflow on"
-        raise ValueError(f"factors {what} example {k}, wanted at least one of finite score")
+        allowed = [(scope, forbidding(table)) for scope, table in factors]
+        raise no_finite_score(f"example {k}", best(tree, allowed, n)[0][k])
     return TreeSums(tree, log_partition, downward(tree, conditionals[::-1]))
 
 

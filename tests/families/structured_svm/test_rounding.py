@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -13,6 +15,7 @@ from benchmarks.exact_labellings import Margin
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
+from convexstruct.families.log_linear import ConditionalRandomField
 from convexstruct.families.structured_svm.dual import enclosed
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.witness import read_witness
@@ -67,6 +70,24 @@ def test_on_ordinary_data_the_allowance_is_far_below_any_gap_that_is_asked_for(n
     certificate = certify(problem, solution.point, solution.dual_point)
     assert 0 < certificate.primal_allowance <= GOAL * certificate.primal
     assert 0 < certificate.dual_allowance <= GOAL * certificate.primal
+
+
+@pytest.mark.parametrize("edges", ["chain", "tree", "cycle"])
+@pytest.mark.parametrize("problem", [StructuredSVM, ConditionalRandomField])
+@pytest.mark.parametrize("large", ["node", "edge"])
+def test_gibbs_parameters_whose_scores_overflow_prove_nothing_and_are_no_error(
+    edges: str, problem: Any, large: str
+) -> None:
+    """The edges' weights score -inf on every pair, which forbids none of them."""
+    graph = {"chain": "chain", "tree": [nx.star_graph(2)], "cycle": [nx.cycle_graph(3)]}[edges]
+    n_edges = 3 if edges == "cycle" else 2
+    given = {} if edges == "chain" else {"edge_features": [np.full((n_edges, 1), 1e200)]}
+    read = problem.read([np.full((3, 1), 1e200)], [[0, 1, 0]], 2, edges=graph, C=1.0, **given)
+    theta = np.zeros(read.dimension)
+    at = slice(0, 2) if large == "node" else slice(2, None)
+    theta[at] = -1e200 if large == "node" or given else -1.7e308
+    witness = {"gibbs": theta[None], "gibbs_loss": np.zeros(1), "gibbs_shares": np.ones((1, 1))}
+    assert certify(read, np.zeros(read.dimension), witness).lower_bound in (-math.inf, 0.0)
 
 
 def test_sparse_features_have_the_allowance_of_their_entries_alone() -> None:

@@ -260,3 +260,6 @@ def test_a_chain_without_an_allowed_labelling_is_named(wrong: str, named: int, s
         node[layout.flat[3 if named else 1]] = -np.inf
     with pytest.raises(ValueError, match=f"forbid every labelling of chain {named},"):
         chain.sum_product(layout, node, edge, squares=squares)
+    low = np.full((layout.n_positions, 2), -1.7e308)
+    with np.errstate(over="ignore"), pytest.raises(ValueError, match="scores overflow on chain 0"):
+        chain.sum_product(layout, low, np.zeros((2, 2)), squares=squares)

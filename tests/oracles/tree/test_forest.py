@@ -32,5 +32,7 @@ def test_forbidden_labels_get_no_weight_and_a_tree_without_any_is_refused() -> N
     np.testing.assert_allclose(sums.node, [[1.0, 0.0], [0.5, 0.5]])
     with pytest.raises(ValueError, match="scores forbid every labelling of tree 0"):
         forest.sum_product(layout, np.full((2, 2), -np.inf), np.zeros((2, 2)))
+    with np.errstate(over="ignore"), pytest.raises(ValueError, match="scores overflow on tree 0"):
+        forest.sum_product(layout, np.full((2, 2), -1.7e308), np.zeros((2, 2)))
     with pytest.raises(ValueError, match="edges close a cycle"):
         forest.forest(3, [[0, 1], [1, 2], [2, 0]])

@@ -115,3 +115,11 @@ def test_an_example_in_which_everything_is_forbidden_is_named() -> None:
     table = np.array([[0.0, 0.0], [-np.inf, -np.inf]])
     with pytest.raises(ValueError, match="forbid every labelling of example 1"):
         oracle.sum_product(tree, [((0,), table)], 2)
+
+
+def test_an_example_whose_scores_overflow_is_not_said_to_be_forbidden() -> None:
+    tree = junction_tree(graph_of(2, [(0, 1)]), [2, 2])
+    low = np.full((2, 2), -1.7e308)
+    factors: list[oracle.Factor] = [((0,), low), ((1,), low * [[0.0], [1.0]])]
+    with np.errstate(over="ignore"), pytest.raises(ValueError, match="scores overflow on example 1"):
+        oracle.sum_product(tree, factors, 2)
