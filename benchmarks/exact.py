@@ -132,7 +132,7 @@ class Instance:
     dual : witness -> what no lower bound may exceed: the exact D, the optimum, or an upper bound on it; None: the least
         of the objectives at ``points``. told : the instance in a few words.
     ordinary : whether solving it should end in OPTIMAL. scale : allowances are divided by the larger of |bound| and
-        this.
+        this. within : whether the problem states its lower bounds over a point too, so that its objective counts.
     """
 
     problem: Any
@@ -143,12 +143,13 @@ class Instance:
     told: str = ""
     ordinary: bool = False
     scale: float = 0.0
+    within: Callable[[Point], bool] = lambda _: True
 
     def trials(self) -> Iterator[Trial]:
         least: Any = math.inf
         for point, usual in self.points:
             truth = self.primal(point)
-            least = min(least, truth)
+            least = min(least, truth) if self.within(point) else least
             yield Trial("primal", self.problem.primal(point), truth, usual, self.scale, self.told)
         for witness, usual in self.witnesses:
             truth = self.dual(witness)

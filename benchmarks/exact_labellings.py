@@ -7,6 +7,7 @@ is held against the exact D at its witness, where that is known; else against th
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +20,7 @@ from convexstruct.arrays import Point, Vector
 from convexstruct.core.driver import solve
 from convexstruct.families.gaussian_process import GaussianProcessSequences
 from convexstruct.families.log_linear import ConditionalRandomField
+from convexstruct.families.log_linear.basis import REACH_NATS
 from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.families.structured_svm import StructuredSVM
 from convexstruct.oracles.enumeration import labellings
@@ -340,7 +342,16 @@ def conditional(rng: RANDOM, ordinary: bool) -> Instance | None:
         problem, [({"theta": theta}, usual) for theta in points],
         [(each, usual) for theta in near for each in (problem.witness(theta), mixed(theta))],
         likelihood(problem), told=repr(problem), ordinary=usual, scale=problem.trivial_value,
+        within=partial(stated, problem),
     )  # fmt: skip
+
+
+def stated(problem: ConditionalRandomField, point: Point) -> bool:
+    """Whether lower bounds are stated over a point: without a penalty where no score exceeds `REACH_NATS`."""
+    features = Graphs(problem.features).features
+    theta = exactly(point["theta"])
+    scores = np.append(features.node_scores(theta), features.edge_scores(theta) if features.n_edges else ZERO)
+    return problem.penalty != Penalty() or abs(scores).max() <= REACH_NATS
 
 
 def likelihood(problem: ConditionalRandomField) -> Any:

@@ -42,7 +42,7 @@ METHODS = ("as_point", "primal", "dual", "repair", "residuals", "dual_residuals"
 class Problem(Protocol):
     """The methods that `certify`, `solve` and the verification need of a problem; every family's problems have them.
 
-    Three more are optional:
+    Four more are optional:
 
     * ``examined(point, dual_point)``: (``residuals(point)``, ``primal(point)``, ``dual(dual_point)``) from one pass,
       where points are large; the last is -inf without a dual point.
@@ -50,6 +50,8 @@ class Problem(Protocol):
       take for granted.
     * ``rounding_reason(point, dual_point)``: one sentence that says which part of the data makes the allowances large
       (a large C, a badly scaled feature) and what to do about it; "" where no cause is found.
+    * ``beyond(point)``: one sentence where the bounds of ``dual`` do not hold at the point, since they are stated over
+      some points alone: the certificate then has no lower bound; "" where they hold.
     """
 
     @property
@@ -165,6 +167,7 @@ class Certificate:
         include them.
     least : the smallest divisor of the gap, absolute (`least_unit`).
     assumes : what the upper bound takes for granted where it rests on a user's declaration (``assumption``), else "".
+    beyond : why there is no lower bound where that of the dual point does not hold at the point (``beyond``), else "".
     """
 
     primal: float
@@ -177,6 +180,7 @@ class Certificate:
     dual_allowance: float = 0.0
     least: float = 0.0
     assumes: str = ""
+    beyond: str = ""
 
     @property
     def rounding(self) -> float:
@@ -197,7 +201,9 @@ class Certificate:
 
 
 def joined(upper: Certificate, lower: Certificate) -> Certificate:
-    """The upper bound of one certificate and the lower bound of another of the same problem."""
+    """The upper bound of one certificate and the lower bound of another of the same problem, where that holds too."""
+    if upper.beyond:
+        return upper
     return replace(
         upper,
         lower_bound=lower.lower_bound,
@@ -272,6 +278,7 @@ class _Upper(NamedTuple):
     claimed: Rounded = Rounded(math.inf)
     primal: Rounded = Rounded(math.inf)
     below: float | None = None
+    beyond: str = ""
 
 
 class _Lower(NamedTuple):
@@ -298,7 +305,9 @@ def _upper(problem: Problem, read: Point, dual_point: Point | None) -> _Upper:
             primal = enclose(problem.primal(repaired))
         else:
             primal = Rounded(math.inf)
-    return _Upper(residuals, claimed, primal, below if dual_point is not None else None)
+    beyond = getattr(problem, "beyond", None)
+    said = "" if beyond is None else beyond(read)
+    return _Upper(residuals, claimed, primal, below if dual_point is not None else None, said)
 
 
 def _lower(problem: Problem, dual_point: Point | None, known: float | None) -> _Lower:
@@ -309,6 +318,7 @@ def _lower(problem: Problem, dual_point: Point | None, known: float | None) -> _
 
 
 def _bracket(problem: Problem, above: _Upper, below: _Lower, least: float) -> Certificate:
+    below = below._replace(bound=Rounded(-math.inf)) if above.beyond else below
     upper, lower = _or_inf(above.primal.upper), -_or_inf(-below.bound.lower)
     return Certificate(
         primal=upper,
@@ -321,6 +331,7 @@ def _bracket(problem: Problem, above: _Upper, below: _Lower, least: float) -> Ce
         dual_allowance=below.bound.allowance,
         least=least,
         assumes=getattr(problem, "assumption", ""),
+        beyond=above.beyond,
     )
 
 

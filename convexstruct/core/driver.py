@@ -285,8 +285,8 @@ class _Run:
             judgement, said = judged(points.problem, *found, points.wanted, claimed, points.last)
             status = status if status is Status.STATIONARY and judgement is Status.STALLED else judgement
             message = "; ".join(part for part in (said, message) if part)
-        if certificate.assumes:
-            message = "; ".join(part for part in (message, f"the upper bound assumes {certificate.assumes}") if part)
+        assumes = f"the upper bound assumes {certificate.assumes}" if certificate.assumes else ""
+        message = "; ".join(filter(None, (certificate.beyond, message, assumes)))
         if status is not Status.OPTIMAL and not message:
             message = remaining(certificate, points.wanted)
         return Solution(found.point, found.dual_point, certificate, status, self.trace, self.name, message)

@@ -32,6 +32,8 @@ def judged(
         worst = max(certificate.residuals, key=lambda name: certificate.residuals[name])
         far = certificate.residuals[worst]
         return Status.INACCURATE, f"the point is infeasible: {worst} by {far:.2g}, allowed {wanted.feasibility:.0e}"
+    if certificate.beyond:
+        return Status.STALLED, ""
     if upside_down(certificate.gap):
         found = f"lower bound {certificate.lower_bound:.10g} above the primal value {certificate.primal:.10g}"
         return Status.INACCURATE, f"the certificate is upside down, so it proves nothing: {found}"

@@ -125,6 +125,10 @@ class ApproximateField(LikelihoodField):
         """-inf: there is no lower bound on P here."""
         return Rounded(-math.inf)
 
+    def beyond(self, point: Point) -> str:
+        """Empty: there is no lower bound."""
+        return ""
+
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """Empty: there are no dual points."""
         mapping("dual_point", dual_point, ())

@@ -50,6 +50,8 @@ from convexstruct.rounding import UNIT, Rounded, compensated, gamma
 #: How far scores may be from 0, in nats, at the parameters that a lower bound without a penalty holds for.
 #: Probabilities below e^-745 are 0 in double precision.
 REACH_NATS = 1000.0
+#: What is said of a point that is not among them.
+BEYOND = f"the point has scores beyond {REACH_NATS:.0f} nats, where no lower bound is known without a penalty"
 #: Operations of a factorisation, rows times squared columns, beyond which it is left out: some ten seconds. An entry of
 #: D costs so many besides: half a gigabyte is the limit for columns however few.
 LARGEST_WORK, ENTRY_WORK = 4e9, 100
@@ -167,6 +169,16 @@ class Basis:
         sizes = self.largest * np.abs(theta)
         sums = (part.weight * float(part.columns(sizes).sum(axis=0).max(initial=0.0)) for part in self.parts)
         return UNIT * sum(sums)
+
+    def covers(self, theta: Vector) -> bool:
+        """Whether a lower bound that is stated over `reach` holds at theta."""
+        if self.reach is None:
+            return True
+        scores = [part.scores(theta) for part in self.parts]
+        alone = self.largest * np.abs(theta) > REACH_NATS
+        for part in self.parts:
+            alone[part.at] = False
+        return not alone.any() and all(np.abs(each).max(initial=0.0) + off <= REACH_NATS for each, off in scores)
 
     def coordinates(self, theta: Vector) -> Vector:
         """u whose scores are nearest to those of theta."""

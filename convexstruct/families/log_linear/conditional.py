@@ -19,9 +19,9 @@ is the Fenchel gap R(theta) + R*(Psi) - <theta, Psi>, which is |grad P|^2 / (2 l
 share is that of the truth. The mixture's entropy is bounded from below by the parts' entropies times their shares.
 
 **Without a penalty** Psi must be 0, which no computed Psi is: the lower bound then holds over all theta at which no
-score of a node or an edge exceeds 1000 nats (`.basis`), and is at least 0. "gibbs_in_basis" (g, d) may stand in place
-of "gibbs": parameters u of the basis, whose scores are those of T u without its rounding. The optimum may not be
-attained: `runaway` looks for a direction along which P never rises.
+score of a node or an edge exceeds 1000 nats (`.basis`), and is at least 0; a certificate of another theta has none.
+"gibbs_in_basis" (g, d) may stand in place of "gibbs": parameters u of the basis, whose scores are those of T u without
+its rounding. The optimum may not be attained: `runaway` looks for a direction along which P never rises.
 """
 
 from __future__ import annotations

@@ -250,6 +250,10 @@ class HiddenField(Penalised):
         own = self.model.basis
         return replace(own, problem=replace(self, model=own.problem) if own.parts else self)
 
+    def beyond(self, point: Point) -> str:
+        """As `model` has it where all is observed; elsewhere the lower bound is 0, which holds at any point."""
+        return self.model.beyond(point) if self.observed else ""
+
     def witness_in_basis(self, u: Vector) -> Point:
         return self.model.witness_in_basis(u) if self.observed else {}
 

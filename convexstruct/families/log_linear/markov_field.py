@@ -17,7 +17,7 @@ is a lower bound, with R* of `penalty`; it is exact at mu = p of the optimum. Fo
 the truth until g is inside the box |g_j| <= l1. **Without a penalty** g must be 0, which no computed g is. So the
 clique tables of the witness are changed a little such that the moments are restored (`clique_entropy.restored`), and
 the bound is lowered by what the g that rounding leaves can contribute: it then holds over all theta at which no table
-of a factor has a score beyond 1000 nats (`.basis`).
+of a factor has a score more than 1000 nats from its first (`.basis`); a certificate of another theta has none.
 
 **Errata.** The second derivative of ln Z is Cov f, as the last line of its derivation says; two lines above are wrong.
 

@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from convexstruct.arrays import Labels, Point, Vector
 from convexstruct.core.certificates import Unconstrained
 from convexstruct.core.scale import Scale
-from convexstruct.families.log_linear.basis import Basis, Part, joined, shared_entries, span, too_many
+from convexstruct.families.log_linear.basis import BEYOND, Basis, Part, joined, shared_entries, span, too_many
 from convexstruct.families.log_linear.penalty import Penalty, read_theta
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.inference.factor_graphs import FactorInference
@@ -62,6 +62,10 @@ class Penalised(Unconstrained):
 
     def in_basis(self) -> Basis:
         raise NotImplementedError
+
+    def beyond(self, point: Point) -> str:
+        """Without a penalty: whether, and why, lower bounds do not hold at a point; "" where they do."""
+        return "" if self.basis.covers(point["theta"]) else BEYOND
 
     def witness_in_basis(self, u: Vector) -> Point:
         """The distributions at parameters u of the basis as a dual point."""

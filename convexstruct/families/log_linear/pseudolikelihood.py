@@ -22,7 +22,7 @@ At the optimum p_g is the model's conditional. Every other p gives a lower bound
 empirical conditionals n_g / N_g, at which the argument of R* is 0. For lam = 0 such a mixture keeps D finite, and
 before it Newton steps move p until no entry of the argument exceeds l1 by more than rounding. **Without a penalty** the
 argument that rounding leaves is paid for as in `MarkovRandomField`, and the lower bound holds over all theta at which
-no table of a factor has a score beyond 1000 nats (`.basis`).
+no table of a factor has a score more than 1000 nats from its first (`.basis`); a certificate of another theta has none.
 
 **Errata.** The slides call the logarithm of a conditional convex: it is concave, and P convex. In (20.31) both terms
 are means over the samples; the sum over m is printed before the first alone.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -16,11 +17,11 @@ from hypothesis import strategies as st
 from benchmarks.exact import exactly
 from benchmarks.log_linear import collinear, disagreements
 from convexstruct.arrays import Flags, Labels, Matrix, Vector
-from convexstruct.core.certificates import certify
+from convexstruct.core.certificates import certify, joined
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.log_linear import ConditionalRandomField, HiddenField, MarkovRandomField, PseudoLikelihood
-from convexstruct.families.log_linear.basis import REACH_NATS, Reach, exact_product, span
+from convexstruct.families.log_linear.basis import BEYOND, REACH_NATS, Basis, Reach, exact_product, span
 from convexstruct.features.graphs.factors import Factors, read_factors, tabular_factors
 from convexstruct.rounding import Rounded
 
@@ -236,6 +237,61 @@ def test_too_many_features_to_factor_are_said_and_weights_of_stated_size_bounded
     assert solution.primal == pytest.approx(6000.0 * np.log(2.0))
     assert "3000 features at 6000 places are too many to factor" in solution.message
     assert "no single entry moves a score by more than 1000 nats" in solution.message
+
+
+# -- points beyond -----------------------------------------------------------------------------------------------------
+
+
+def separable(kind: str) -> Any:
+    """Two labels, told apart by a feature of 1 and of 1e-3: at scores of 1000 nats the second is still in doubt."""
+    rows_of = [np.array([[1.0]]), np.array([[-1e-3]])], [np.array([0]), np.array([1])]
+    factors = read_factors([2, 2], [[0], [1]], np.array([[0.5], [-0.5], [0.5e-3], [-0.5e-3]]))
+    read: dict[str, Callable[[], Any]] = {
+        "conditional": lambda: ConditionalRandomField.read(*rows_of, 2, edges="none"),
+        "observed": lambda: HiddenField.conditional(*rows_of, 2),
+        "field": lambda: MarkovRandomField.read(factors, [[0, 0]]),
+        "pseudolikelihood": lambda: PseudoLikelihood.read(factors, [[0, 0]]),
+    }
+    return read[kind]()
+
+
+@pytest.mark.parametrize("kind", ["conditional", "observed", "field", "pseudolikelihood"])
+def test_a_point_that_the_lower_bound_does_not_cover_has_none_and_is_told_so(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Along the line that runs away P falls from ln 2 to 0; at 1000 nats it is at least 0.127."""
+    problem = separable(kind)
+    direction = np.array([1.0, -1.0]) if problem.dimension == 2 else np.ones(1)
+    dual = problem.witness(999.0 * direction)
+    near, far = (certify(problem, size * direction, dual) for size in (999.0, 9990.0))
+    assert -math.inf < near.lower_bound <= near.primal
+    assert near.beyond == ""
+    assert far.primal < 1e-4 < near.primal
+    assert far.lower_bound == -math.inf
+    assert far.beyond == BEYOND
+    assert joined(far, near).lower_bound == -math.inf
+    solution = solve(problem)
+    assert solution.status is Status.STALLED
+    assert solution.message.startswith(f"{BEYOND}; ")
+    assert "rises for ever" in solution.message
+    assert "upside down" not in solution.message
+    monkeypatch.setattr(Basis, "covers", lambda *_: True)
+    wrong = solve(problem)
+    assert wrong.lower_bound > -math.inf
+    assert wrong.message != solution.message
+    if kind == "conditional":
+        assert certify(problem, 9990.0 * direction, dual).lower_bound > 1e6 * far.primal
+        assert "upside down" in wrong.message
+
+
+def test_with_a_penalty_or_features_that_are_nowhere_every_point_is_covered() -> None:
+    x, y = [np.array([[1.0, 0.0]])], [np.array([0])]
+    penalised = ConditionalRandomField.read(x, y, 2, lam=1e-9)
+    assert certify(penalised, np.full(penalised.dimension, 1e5)).beyond == ""
+    problem = ConditionalRandomField.read(x, y, 2)
+    theta = np.full(problem.dimension, 1e9)
+    theta[:4] = np.tile([0.0, 1e9], 2)  # the second feature is nowhere, as is an edge
+    assert certify(problem, theta).beyond == ""
 
 
 # -- fields ------------------------------------------------------------------------------------------------------------
