@@ -27,7 +27,6 @@ from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Matrix, Point, Vector
 from convexstruct.core.registry import one_family
-from convexstruct.families.unsupervised_margin.fixed_relation import FixedRelation
 from convexstruct.families.unsupervised_margin.permutation_invariant import PermutationInvariantMargin
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.supervised import supervised
@@ -127,18 +126,18 @@ def dual(problem: UnsupervisedMargin, labels: ArrayLike) -> Formulation:
     )
 
 
-def _relation(problem: UnsupervisedMargin, M: ArrayLike) -> Matrix:
-    """M (n, n) as numbers. ValueError unless it is a symmetric matrix of that shape, with entries from -1 to 1 and K o
-    M semidefinite, up to the accuracy of a solver of (3)."""
+def _rows(problem: UnsupervisedMargin, M: ArrayLike) -> Matrix:
+    """Z (n, n) with Z Z' = K o M, M (n, n) as numbers. ValueError unless M is a symmetric matrix of that shape, with
+    entries from -1 to 1 and K o M semidefinite, up to the accuracy of a solver of (3); what is below 0 is left out."""
     why = "one row and column for each row of the problem"
     read = symmetric("M", real("M", M, (problem.n_rows, problem.n_rows), why=why))
     if np.abs(read).max() > 1.0 + LOW.feasibility:
         raise ValueError(f"M reaches from {read.min():g} to {read.max():g}, wanted entries from -1 to 1")
     together = problem.gram * read
-    least = float(np.linalg.eigvalsh(together)[0])
-    if least < -LOW.feasibility * float(np.abs(together).sum(axis=1).max()):
-        raise ValueError(f"K o M has the eigenvalue {least:.6g}, wanted a positive semidefinite matrix")
-    return read
+    values, vectors = np.linalg.eigh(together)
+    if values[0] < -LOW.feasibility * float(np.abs(together).sum(axis=1).max()):
+        raise ValueError(f"K o M has the eigenvalue {values[0]:.6g}, wanted a positive semidefinite matrix")
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
 @one_family
@@ -153,7 +152,7 @@ def proposition_1(
 
     Its lambda gives the w of (1), but may differ from the lambda of (2) where several give this w. The multipliers of
     xi_i >= 1 - ... solve (2) and are the witness. This is the quadratic half of section 5's alternation. Certified as
-    `primal` is, if labels are given, and by `FixedRelation`, if M is.
+    `primal` is: M of labels, or any other, is a problem of rows Z with Z Z' = K o M that all have the label 1.
 
     Source: paper 3, Proposition 1. Variables lambda (n,), xi (n,).
 
@@ -165,22 +164,13 @@ def proposition_1(
     needs_two_classes(problem, "proposition_1")
     if (labels is None) == (M is None):
         raise ValueError(f"proposition_1 came with {'neither' if M is None else 'both'} of labels and M, wanted one")
-    if labels is not None:
-        y = signs(problem, labels)
-        given = np.outer(y, y)
-    else:
+    if labels is None:
         assert M is not None
-        given = _relation(problem, M)
-    n, beta = problem.n_rows, problem.beta / 2
+        problem = UnsupervisedMargin.multiclass(_rows(problem, M), 2, problem.beta, 1.0)
+        labels = np.ones(problem.n_rows, dtype=np.int64)
+    n, beta, y = problem.n_rows, problem.beta / 2, signs(problem, labels)
     lam, xi = cp.Variable(n, name="lambda"), cp.Variable(n, name="xi")
-    together = problem.gram * given
-
-    def recovered(formulation: Formulation) -> Recovered:
-        x = formulation.dual_values["xi"][0]
-        if labels is not None:
-            return _certified(problem, labels, x)
-        return Recovered(FixedRelation(problem, given), {"lambda": np.asarray(lam.value)}, {"x": np.asarray(x)})
-
+    together = problem.gram * np.outer(y, y)
     return Formulation(
         name="proposition_1",
         objective=cp.Minimize(cp.quad_form(lam, cp.psd_wrap(together)) / (2 * beta) + cp.sum(xi)),
@@ -193,7 +183,7 @@ def proposition_1(
         },
         variables={"lambda": lam, "xi": xi},
         source="paper 3, Proposition 1",
-        recover=recovered,
+        recover=lambda formulation: _certified(problem, labels, formulation.dual_values["xi"][0]),
     )
 
 
