@@ -19,7 +19,7 @@ is dropped there, and a model whose messages vanish altogether is summed again i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,8 +31,7 @@ from convexstruct.oracles.chain.probabilities import pairs as expected_pairs
 from convexstruct.oracles.chain.sums import ChainSums
 from convexstruct.oracles.chain.terms import sums_by_terms
 from convexstruct.tolerances import POSTERIOR
-from convexstruct.validation.arguments import number, refuse, sentence, sequence, whole
-from convexstruct.validation.arrays import real
+from convexstruct.validation.arguments import number, refuse, sentence, whole
 
 #: A row of a table whose expected counts sum to less is kept as it is: its state is not visited.
 UNVISITED = 1e-290
@@ -142,51 +141,12 @@ def _in_logs(observed: Observations, model: HiddenMarkovModels) -> tuple[float, 
     return float(weights @ sums.log_partition), posterior[:, data.first].sum(axis=1), sums.edge, seen
 
 
-class Pseudocounts(NamedTuple):
-    """What is added to the expected counts: the parameters, each plus 1, of a Dirichlet prior of each row.
-
-    initial (S,), transition (S, S), emission (C, S, M); numbers >= 0.
-    """
-
-    initial: Vector
-    transition: Matrix
-    emission: Tensor
-
-    @classmethod
-    def read(cls, given: Any, models: HiddenMarkovModels) -> Pseudocounts:
-        """One number for all, or three: numbers or arrays for initial, transition and emission. ValueError if one is
-        negative, or does not have the shape of its table."""
-        each = given if isinstance(given, (tuple, list)) else (given,) * 3
-        each = sequence("smoothing", list(each), "one number, or three numbers or tables", length=3)
-        c, s, m = models.emission.shape[1:]
-        tables = []
-        for name, one, shape in zip(cls._fields, each, ((s,), (s, s), (c, s, m))):
-            if not isinstance(one, list | tuple) and getattr(one, "shape", ()) == ():
-                tables.append(np.full(shape, number("smoothing", one, least=0)))
-            else:
-                shapes = (shape, shape[1:]) if name == "emission" and c == 1 else (shape,)
-                tables.append(real(f"smoothing of {name}", one, *shapes, least=0).reshape(shape))
-        return cls(*tables)
-
-    def log_prior(self, models: HiddenMarkovModels) -> Vector:
-        """sum over all probabilities above 0 of pseudo-count times logarithm; (R,)."""
-        total = np.zeros(models.n_models)
-        for count, table in zip(self, (models.initial, models.transition, models.emission)):
-            logs = np.log(table, where=table > 0, out=np.zeros_like(table))
-            total += (count * logs).reshape(len(table), -1).sum(axis=1)
-        return total
-
-
-def maximised(models: HiddenMarkovModels, found: Expected, smoothing: Any = 0.0) -> HiddenMarkovModels:
-    """The M step: expected counts, pseudo-counts added, divided by the sums of their rows.
-
-    What has probability 0 in ``models`` is forbidden and keeps it, whatever the pseudo-counts.
-    """
-    added = Pseudocounts.read(smoothing, models)
+def maximised(models: HiddenMarkovModels, found: Expected) -> HiddenMarkovModels:
+    """The M step: expected counts divided by the sums of their rows. What has probability 0 in ``models`` keeps it."""
     return HiddenMarkovModels(
-        _shares(found.first + added.initial * (models.initial > 0), models.initial),
-        _shares(found.pairs + added.transition * (models.transition > 0), models.transition),
-        _shares(found.seen + added.emission * (models.emission > 0), models.emission),
+        _shares(found.first, models.initial),
+        _shares(found.pairs, models.transition),
+        _shares(found.seen, models.emission),
     )
 
 
@@ -201,8 +161,8 @@ class Trained:
     """The result of training.
 
     models : R models. log_likelihood (R,) : L of each, none of them proved to be the greatest.
-    trace (n + 1, R) : what never falls, at the start and after each iteration: L, with pseudo-counts that plus the
-    logarithm of their prior. A model that has stopped keeps its last value.
+    trace (n + 1, R) : L, which never falls, at the start and after each iteration. A model that has stopped keeps its
+    last value.
     iterations (R,) : of each model. converged (R,) : whether it stopped by ``tol``, not by ``max_iterations``.
     """
 
@@ -219,25 +179,17 @@ class Trained:
 
 
 def baum_welch(
-    observed: Observations,
-    start: HiddenMarkovModels,
-    *,
-    tol: float = 1e-6,
-    max_iterations: int = 1000,
-    smoothing: Any = 0.0,
+    observed: Observations, start: HiddenMarkovModels, *, tol: float = 1e-6, max_iterations: int = 1000
 ) -> Trained:
     """Iterate from every model of ``start`` until L rises by less than ``tol`` nats a position. ValueError if the
     models have other channels or symbols, or one of them gives the sequences probability 0.
 
-    smoothing : pseudo-counts, added to the expected counts: one number, or three numbers or tables for initial,
-    transition and emission. What never falls is then L + sum of pseudo-counts times logarithms of probabilities, the
-    logarithm of a Dirichlet prior. Probabilities that are 0 in ``start`` are forbidden, and stay 0: transitions that
-    only go from left to right, for example.
+    Probabilities that are 0 in ``start`` are forbidden, and stay 0: transitions that only go from left to right, for
+    example.
     """
     if not isinstance(observed, Observations):
         refuse("observed", observed, "Observations")
     tol = number("tol", tol, least=0)
-    added = Pseudocounts.read(smoothing, start)
     limit = whole("max_iterations", max_iterations, least=0)
     enough = tol * observed.weight
     tables = [table.copy() for table in (start.initial, start.transition, start.emission)]
@@ -247,17 +199,16 @@ def baum_welch(
     if not np.isfinite(found.log_likelihood).all():
         r = int(np.argmin(np.isfinite(found.log_likelihood)))
         raise sentence(f"start gives the sequences probability 0 by its model {r}, wanted a positive probability")
-    trace, likelihood = [found.log_likelihood + added.log_prior(models)], found.log_likelihood.copy()
+    trace = [found.log_likelihood]
     running, iterations = np.arange(models.n_models), np.zeros(models.n_models, dtype=np.intp)
     while len(running) and len(trace) <= limit:
         deadline.check()
-        updated = maximised(models.some(running), found, added)
+        updated = maximised(models.some(running), found)
         for table, new in zip(tables, (updated.initial, updated.transition, updated.emission)):
             table[running] = new
         found = expected(observed, updated, room[:, : len(running)])
-        likelihood[running] = found.log_likelihood
         value = trace[-1].copy()
-        value[running] = found.log_likelihood + added.log_prior(updated)
+        value[running] = found.log_likelihood
         iterations[running] += 1
         goes_on = np.abs(value - trace[-1])[running] > enough
         running = running[goes_on]
@@ -265,4 +216,4 @@ def baum_welch(
         trace.append(value)
     converged = np.ones(models.n_models, dtype=bool)
     converged[running] = False
-    return Trained(models, likelihood, np.array(trace), iterations, converged)
+    return Trained(models, trace[-1], np.array(trace), iterations, converged)

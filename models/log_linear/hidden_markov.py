@@ -1,7 +1,7 @@
 r"""The M step of Baum-Welch in CVXPY: the convex bound of EM on the likelihood of a hidden Markov model.
 
-Let n be the expected counts at the tables theta_0, plus those of the prior. Then Q(p) = - sum n ln p - H(posterior) is
-at least P(p), with equality at theta_0.
+Let n be the expected counts at the tables theta_0. Then Q(p) = - sum n ln p - H(posterior) is at least P(p), with
+equality at theta_0.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ def expected_counts(problem: HiddenMarkov, theta_0: Any = None) -> Formulation:
     point = problem.as_point(problem.trivial()[0] if theta_0 is None else theta_0)
     models = problem.models(point)
     found = expected(problem.observed, models)
-    each = (found.first[0], found.pairs[0], found.seen[0, 0])
-    counts = [n + np.reshape(a, n.shape) for n, a in zip(each, problem.prior)]
+    counts = (found.first[0], found.pairs[0], found.seen[0, 0])
     variables = {name: cp.Variable(n.shape, name=name, nonneg=True) for name, n in zip(TABLES, counts)}
     terms, here = [], 0.0
     for name, n in zip(TABLES, counts):

@@ -73,7 +73,6 @@ KINDS = [
     pytest.param(SVM, {"C_mean": 3.0}, id="svm"),
     pytest.param(SVM, {"lam": 1e-2, "loss": COSTS}, id="svm-costs"),
     pytest.param(HMM, {"n_states": 2}, id="hmm"),
-    pytest.param(HMM, {"n_states": 3, "pseudocounts": 0.5}, id="hmm-prior"),
 ]
 
 

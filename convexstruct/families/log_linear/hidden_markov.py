@@ -1,21 +1,21 @@
 r"""Hidden Markov models by maximum likelihood: a log-linear model with hidden states, locally normalised.
 
-    P = - sum_k omega_k ln p(x_k) - sum of pseudo-counts times ln probability
+    P = - sum_k omega_k ln p(x_k)
 
     p(x) = sum_y initial[y_1] prod_{t > 1} transition[y_{t-1}, y_t] prod_t emission[y_t, x_t]
 
-is minimised over tables whose rows are distributions. The pseudo-counts are a Dirichlet prior. P is not convex.
-Baum-Welch never raises P and ends at a stationary point; nothing else is claimed of that point. What is 0 at its start
-stays 0, as in a model from left to right.
+is minimised over tables whose rows are distributions. P is not convex. Baum-Welch never raises P and ends at a
+stationary point; nothing else is claimed of that point. What is 0 at its start stays 0, as in a model from left to
+right.
 
 **Lower bound.** No distribution gives sequences a greater likelihood than their own frequencies (Gibbs' inequality),
-and p is a distribution over the sequences of each length; the same holds for the pseudo-counts of each row. So
+and p is a distribution over the sequences of each length. So
 
-    P >= sum over lengths of W H(frequencies of the sequences of that length) + sum over rows of A H(pseudo-counts / A),
+    P >= sum over lengths of W H(frequencies of the sequences of that length),
 
-where W is the weight of the sequences of that length and A the sum of the row's pseudo-counts. The bound is the optimum
-where some model has exactly these frequencies, as for sequences of length one without pseudo-counts, and far below it
-otherwise. Sequences are told apart by a hash of 64 bits: two that share one count as the same, which lowers the bound.
+where W is the weight of the sequences of that length. The bound is the optimum where some model has exactly these
+frequencies, as for sequences of length one, and far below it otherwise. Sequences are told apart by a hash of 64 bits:
+two that share one count as the same, which lowers the bound.
 
 **Rounding.** ln p is computed in logarithms with the error bound of `.entropy`, where each score is a sum of one or two
 logarithms. Rows are read as if divided by their exact sums, which are 1 up to rounding.
@@ -36,11 +36,11 @@ from convexstruct.arrays import OPTIONAL, Index, Labels, Point, Vector
 from convexstruct.brief import brief
 from convexstruct.features.example_files import KEPT_BYTES, read_files
 from convexstruct.graphs import starts
-from convexstruct.inference.baum_welch import Expected, Pseudocounts, expected, room_for
-from convexstruct.inference.hidden_markov import FiledObservations, HiddenMarkovModels, Observations, random_models
+from convexstruct.inference.baum_welch import Expected, expected, room_for
+from convexstruct.inference.hidden_markov import FiledObservations, HiddenMarkovModels, Observations
 from convexstruct.inference.shards import Shards, Workers, in_files, in_shards, joined
 from convexstruct.oracles.chain.chain import sum_product
-from convexstruct.rounding import FUNCTION, UNIT, Rounded, RoundedArray, exact, gamma, log, summed
+from convexstruct.rounding import FUNCTION, UNIT, Rounded, RoundedArray, gamma, log, summed
 from convexstruct.validation.arguments import mapping, sentence, whole
 from convexstruct.validation.arrays import predictive, real
 
@@ -52,13 +52,12 @@ TABLES = ("initial", "transition", "emission")
 class HiddenMarkov:
     """Sequences to be explained by a hidden Markov model; made by `HiddenMarkov.read`.
 
-    observed : the sequences, their symbols and weights. n_states : S. prior : the pseudo-counts. workers : where the
-    sequences are worked on, if not here.
+    observed : the sequences, their symbols and weights. n_states : S. workers : where the sequences are worked on, if
+    not here.
     """
 
     observed: Observations
     n_states: int
-    prior: Pseudocounts
     workers: Workers | None = field(default=None, repr=False, kw_only=True, metadata=OPTIONAL)
     family: ClassVar[str] = "log_linear"
 
@@ -66,13 +65,7 @@ class HiddenMarkov:
 
     @classmethod
     def read(
-        cls,
-        symbols: Sequence[ArrayLike],
-        n_states: int,
-        n_symbols: int,
-        *,
-        weights: ArrayLike | None = None,
-        pseudocounts: Any = 0.0,
+        cls, symbols: Sequence[ArrayLike], n_states: int, n_symbols: int, *, weights: ArrayLike | None = None
     ) -> HiddenMarkov:
         """Validate the data.
 
@@ -80,7 +73,6 @@ class HiddenMarkov:
         ----------
         symbols : a list of arrays (T_k,) of whole numbers 0 .. M - 1. n_states, n_symbols : S and M.
         weights : (N,) omega_k, 1 by default.
-        pseudocounts : one number, or three numbers or tables for initial (S,), transition (S, S) and emission (S, M).
 
         Raises
         ------
@@ -91,18 +83,15 @@ class HiddenMarkov:
         size = whole("n_states", n_states, least=1)
         if observed.symbols.shape[1] != 1:
             raise sentence(f"symbols show {observed.symbols.shape[1]} channels, wanted one symbol a step")
-        some = random_models(1, size, observed.n_symbols)  # of the right shapes
-        return cls(observed, size, Pseudocounts.read(pseudocounts, some))
+        return cls(observed, size)
 
     @classmethod
-    def from_files(
-        cls, paths: Any, n_states: int, *, pseudocounts: Any = 0.0, memory: int = KEPT_BYTES
-    ) -> HiddenMarkov:
+    def from_files(cls, paths: Any, n_states: int, *, memory: int = KEPT_BYTES) -> HiddenMarkov:
         """Sequences of symbols in files (`convexstruct.features.example_files`), each read by who works on it.
 
         Parameters
         ----------
-        paths, memory : as `ConditionalRandomField.from_files` takes them. n_states, pseudocounts : as `read` does.
+        paths, memory : as `ConditionalRandomField.from_files` takes them. n_states : as `read` does.
 
         Raises
         ------
@@ -110,8 +99,7 @@ class HiddenMarkov:
             As `ConditionalRandomField.from_files`, but for the penalty.
         """
         observed: Any = read_files(paths, memory, FiledObservations)
-        size = whole("n_states", n_states, least=1)
-        return cls(observed, size, Pseudocounts.read(pseudocounts, random_models(1, size, observed.n_symbols)))
+        return cls(observed, whole("n_states", n_states, least=1))
 
     # -- sizes ---------------------------------------------------------------------------------------------------------
 
@@ -208,23 +196,16 @@ class HiddenMarkov:
     # -- bounds --------------------------------------------------------------------------------------------------------
 
     def primal(self, point: Point) -> Rounded:
-        """P with its allowance; inf where a sequence, or a probability with a pseudo-count above 0, has probability
-        0."""
+        """P with its allowance; inf where a sequence has probability 0."""
         if max(self.residuals(point).values()) == math.inf:
             return Rounded(math.inf)
         with np.errstate(all="ignore"):
-            value, counted = self.misfit(self.models(point)), 0.0
-            for count, (name, shape) in zip(self.prior, self.shapes.items()):
-                used = np.reshape(count, shape)
-                some = used > 0
-                value = value - summed(log(exact(point[name][some])) * used[some])
-                counted += float(used.sum())
+            value = self.misfit(self.models(point))
             if not math.isfinite(value):
                 return Rounded(math.inf)
             # rows are read as if divided by their exact sums: the relative error of each probability that is used
             rows = gamma(max(self.n_states, self.observed.n_symbols) + 4) + self.residuals(point)["rows off 1"]
-            of_rows = 2.0 * rows * (2.0 * self.weight + counted)
-            return Rounded.of(value, value.allowance, of_rows)
+            return Rounded.of(value, value.allowance, 4.0 * rows * self.weight)
 
     def misfit(self, models: HiddenMarkovModels) -> Rounded:
         """-sum_n omega_n ln P(x_n) under the one model, with its allowance; inf where a sequence has probability 0."""
@@ -250,21 +231,17 @@ class HiddenMarkov:
 
     @cached_property
     def frequencies(self) -> Rounded:
-        """Entropy of the sequences' own frequencies, length by length, and of the pseudo-counts, row by row."""
+        """Entropy of the sequences' own frequencies, length by length."""
         if isinstance(self.observed, FiledObservations) and self.shards is not None:
             different = _merged(*joined(self.shards.map("different")))
             n = self.observed.n_examples
         else:
             different, n = self.different(), self.observed.chains.n_chains
         lengths, _, weights = different
-        groups = np.split(weights, np.flatnonzero(np.diff(lengths)) + 1)
-        for count, shape in zip(self.prior, self.shapes.values()):
-            groups += [row[row > 0] for row in np.atleast_2d(np.reshape(count, shape))]
         value = Rounded(0.0)
-        for group in groups:
-            if len(group):
-                counts = RoundedArray(group, gamma(n) * group)  # sums of weights
-                value = value + summed(counts * log(summed(counts) / counts))
+        for group in np.split(weights, np.flatnonzero(np.diff(lengths)) + 1):
+            counts = RoundedArray(group, gamma(n) * group)  # sums of weights
+            value = value + summed(counts * log(summed(counts) / counts))
         return value
 
     def different(self) -> tuple[Index, NDArray[np.uint64], Vector]:
@@ -290,21 +267,18 @@ class HiddenMarkov:
         return float(self.slopes(models, self.expected(models))[0])
 
     def slopes(self, models: HiddenMarkovModels, found: Expected) -> Vector:
-        """(R,) the largest entry of P's gradient in the logits of each model's rows, in nats per observed position and
-        pseudo-count.
+        """(R,) the largest entry of P's gradient in the logits of each model's rows, in nats per observed position.
 
         A row is p = softmax(z), and dP/dz = W p - c (Baum-Welch's counts; the gradient of ln p is that of its
-        expectation under the posterior), where c are the row's expected counts, given as ``found``, plus its
-        pseudo-counts, and W is their sum. Probabilities that are 0 have no logit and are left out.
+        expectation under the posterior), where c are the row's expected counts, given as ``found``, and W is their sum.
+        Probabilities that are 0 have no logit, and no counts.
         """
-        largest, total = np.zeros(models.n_models), self.weight
+        largest = np.zeros(models.n_models)
         tables = (models.initial, models.transition, models.emission)
-        for counts, added, table in zip((found.first, found.pairs, found.seen), self.prior, tables):
-            counts = counts + added * (table > 0)
+        for counts, table in zip((found.first, found.pairs, found.seen), tables):
             away = np.abs(counts.sum(axis=-1, keepdims=True) * table - counts)
             largest = np.maximum(largest, away.reshape(len(table), -1).max(axis=1))
-            total += float(added.sum())
-        return np.asarray(largest / total)
+        return np.asarray(largest / self.weight)
 
     def predict(self, point: Any, examples: Sequence[ArrayLike] | None = None) -> list[Labels]:
         """The most probable states of each sequence; of ``symbols`` as `read` takes them, the problem's by default."""

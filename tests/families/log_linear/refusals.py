@@ -8,7 +8,6 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from benchmarks.malformed import Hostile
 from convexstruct.families.log_linear import (
     LBFGS,
     ApproximateField,
@@ -149,10 +148,8 @@ REFUSALS = (
         {"symbols": [[0, 1]], "n_states": 2, "n_symbols": 2},
         [
             ({"symbols": [[[0, 1]]]}, "2 channels, wanted one symbol a step"),
-            ({"pseudocounts": (0.0, np.ones((3, 3)), 0.0)}, "smoothing of transition"),
-            ({"pseudocounts": Hostile()}, "smoothing is a Hostile, wanted a number of at least 0"),
         ],
-        names=("sequences", "smoothing"),
+        names=("sequences",),
     ),
     Door(
         importance_log_partition,

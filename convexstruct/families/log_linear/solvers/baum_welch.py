@@ -4,7 +4,7 @@ The recursions are those of `convexstruct.inference.baum_welch`. P never rises; 
 and nothing else is claimed of that point.
 
 **Stationary** is what `HiddenMarkov.slopes` measures. An iteration from p lowers P by at least the sum over rows of
-W KL(p' | p), where p' = c / W are the shares of the row's expected counts c, pseudo-counts included, and W their sum.
+W KL(p' | p), where p' = c / W are the shares of the row's expected counts c, and W their sum.
 By Pinsker's inequality KL >= 2 max |p' - p|^2, so that |c - W p| <= sqrt(W fall / 2) where P falls by no more than
 ``fall``: the slope per position is at most sqrt(fall per position / 2), 7e-6 by default. The status is STATIONARY where
 it is at most `descent.STATIONARY`.
@@ -48,7 +48,7 @@ class BaumWelch:
             deadline.check()
             found = expectation(models)
             calls += 1
-            values = -(found.log_likelihood + problem.prior.log_prior(models))
+            values = -found.log_likelihood
             best, done = int(values.argmin()), bool((before - values <= self.fall * problem.weight).all())
             now = Iterate(problem.point_of(models, best), {}, float(values[best]), bound, calls)
             if done:
@@ -60,7 +60,7 @@ class BaumWelch:
                 yield replace(now, done=True, message=said, stationary=slope <= STATIONARY)
                 return
             yield now
-            before, models = values, maximised(models, found, problem.prior)
+            before, models = values, maximised(models, found)
 
 
 def _starts(problem: HiddenMarkov, start: Solution | None, restarts: int, seed: int) -> HiddenMarkovModels:

@@ -68,7 +68,7 @@ def mixture(**options: Any) -> HiddenField:
 
 def sequences() -> HiddenMarkov:
     rng = np.random.default_rng(3)
-    return HiddenMarkov.read([rng.integers(0, 3, size=n) for n in (1, 4, 3, 2)], 2, 3, pseudocounts=0.5)
+    return HiddenMarkov.read([rng.integers(0, 3, size=n) for n in (1, 4, 3, 2)], 2, 3)
 
 
 class Posed(NamedTuple):
