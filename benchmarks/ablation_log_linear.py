@@ -59,6 +59,15 @@ def _window(chains: int, length: int, labels: int, words: int, seed: int, **opti
     return ConditionalRandomField.read(x, truth, labels, **options)
 
 
+def _stamped(chains: int, length: int, labels: int, seed: int, **options: Any) -> ConditionalRandomField:
+    """Chains of positions with five normal features and the seconds since 1970."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(chains * length, 6))
+    truth = (x @ rng.normal(size=(6, labels)) + 0.5 * rng.normal(size=(len(x), labels))).argmax(axis=1)
+    x[:, 0] = 1.7e9 + 60 * np.arange(len(x))
+    return ConditionalRandomField.read(x, np.split(truth, chains), labels, **options)
+
+
 def _grid(side: int, samples: int, seed: int, **options: Any) -> MarkovRandomField:
     """Samples of a grid of binary variables, labels at random: there is a maximum."""
     factors = tabular_factors(nx.convert_node_labels_to_integers(nx.grid_2d_graph(side, side)), 2)
@@ -105,6 +114,7 @@ SAMPLING_ENDS = numbers(importance_sampling, STATIONARY=(0.0, 1e-7, 1e-5))
 
 STUDIES = [
     Study("crf, independent features", seeds(_chain, 60, 20, 8, 30, beta=1.0), LBFGS(), 1e-6, DIAGONAL),
+    Study("crf, a time stamp", seeds(_stamped, 50, 4, 5, C=100.0), LBFGS(40), 1e-4, options(memory=(6, 20))),
     Study("crf, coherent features", seeds(_window, 60, 20, 6, 300, beta=0.1), LBFGS(metric="scalar"), 1e-6, SCALAR),
     Study("crf, many weights", seeds(_window, 200, 20, 20, 4000, beta=0.1, n=1), LBFGS(metric="scalar"), 1e-3, MANY),
     Study("crf, zeros", seeds(_chain, 60, 20, 8, 30, beta=1.0, l1=1.0), LBFGS(), 1e-6, DIAGONAL),

@@ -111,13 +111,14 @@ def points(problem: Smooth, here: Here, memory: int, kind: str = "diagonal") -> 
     step decreases P, not even after the pairs are dropped."""
     pairs = Pairs(memory, problem.dimension, single=problem.dimension >= SINGLE_FROM)
     metric, along = Metric(problem, kind), orthant_search if problem.penalty.l1 else search
+    noise = VALUE_ROUNDING * max(1.0, abs(here.value))  # P is a sum whose terms are about as large as at the start
     for step in count():
         tried = metric.renew(step, here)
-        there, tries = along(problem, here, -pairs.solve(metric, here.gradient, fit=True))
+        there, tries = along(problem, here, -pairs.solve(metric, here.gradient, fit=True), noise)
         tried += tries
         if there is None and len(pairs):
             pairs.clear()
-            there, tries = along(problem, here, -metric(here.gradient))
+            there, tries = along(problem, here, -metric(here.gradient), noise)
             tried += tries
         if there is None:
             return
@@ -183,22 +184,23 @@ def coherent(features: PairwiseFeatures) -> bool:
         return bool(np.linalg.norm(v) > COHERENT_EIGENVALUE)
 
 
-def search(problem: Smooth, here: Here, direction: Vector) -> tuple[Here | None, int]:
-    """The point that `wolfe_search` finds along ``direction``, or None; and the number of points tried."""
+def search(problem: Smooth, here: Here, direction: Vector, noise: float) -> tuple[Here | None, int]:
+    """The point that `wolfe_search` finds along ``direction``, or None; and the number of points tried. noise : what
+    rounding may add to a value."""
 
     def at(length: float) -> tuple[Here, float]:
         there = Here.at(problem, here.theta + length * direction)
         return there, float(there.gradient @ direction)
 
-    return wolfe_search(at, here.value, float(here.gradient @ direction), VALUE_ROUNDING * max(1.0, abs(here.value)))
+    return wolfe_search(at, here.value, float(here.gradient @ direction), noise)
 
 
-def orthant_search(problem: Smooth, here: Here, direction: Vector) -> tuple[Here | None, int]:
+def orthant_search(problem: Smooth, here: Here, direction: Vector, noise: float) -> tuple[Here | None, int]:
     """The first of the steps 1, 1/2, 1/4, .. along ``direction`` inside the orthant that decreases P, or None; and how
     many were tried."""
     direction = np.where(direction * here.gradient < 0.0, direction, 0.0)
     orthant = np.where(here.theta != 0.0, np.sign(here.theta), -np.sign(here.gradient))
-    noise, length = VALUE_ROUNDING * max(1.0, abs(here.value)), 1.0
+    length = 1.0
     for trial in range(1, SEARCH_TRIALS + 1):
         deadline.check()
         theta = here.theta + length * direction
