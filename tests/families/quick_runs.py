@@ -86,6 +86,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "connect4": {"connect4": lambda: positions(400, 1), "N_TRAIN": 300},
     "protein-hmm": {"protein": parts(proteins, 30, 2)},
     "collapse-sdp": {"QUICK_ROUNDS": 3},
+    "proposition2": {"BETAS": (0.1,)},
     "tracking": {"QUICK": (6, 10, 0.5)},
     "general-objectives": {"protein": parts(proteins, 12, 3), "LENGTH": 8},
     "online-variant": {"SUBSETS": (1, 2), "N_EXAMPLES": 4, "LENGTH": 4, "N_STATES": 3},
@@ -98,7 +99,11 @@ SMALL: dict[str, dict[str, Any]] = {
         "QUICK_SWEEPS": 20,
     },
     "ocr": {"ocr_letters": lambda: words(100, 8, blurred=0.1), "QUICK_WORDS": 30},
-    "online-learners": {"ocr_letters": lambda: words(30, 8, blurred=0.1)},
+    # at the C of a full run the 23 labels that no word has take the M3N of three words 40 s
+    "online-learners": {
+        "ocr_letters": lambda: words(30, 8, blurred=0.1),
+        "GRIDS": dict.fromkeys(("MIRA, best", "MIRA, two best", "SEARN", "M3N, batch"), (0.01,) * 3),
+    },
     "cutting-planes": {"QUICK_EXAMPLES": 4, "QUICK_EPS": (1.0, 0.1), "QUICK_SIZES": (2, 4)},
     "scene-spen": {SCENE: parts(scenes, 60, 7), "QUICK_IMAGES": 40, "QUICK_ITERATIONS": 10, "TIMED": 1},
     "table1": {f"{TABLE2}.QUICK_DRAWS": 2, f"{TABLE2}.QUICK_SETS": ("SYNTH1",)},

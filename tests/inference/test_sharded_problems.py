@@ -214,29 +214,11 @@ def test_a_run_on_shards_has_the_bounds_of_the_serial_run(solver: type | None) -
     assert taken or solver is None or not set(CUT) & set(get_args(wanted) or (wanted,))
 
 
-#: Executors whose workers import the package themselves.
-AFAR = ("spawn", "dask")
-
-
-@pytest.fixture(
-    scope="module",
-    params=[
-        "threads",
-        "fork",
-        *(pytest.param(kind, marks=pytest.mark.slow) for kind in AFAR),
-    ],
-)
+@pytest.fixture(scope="module", params=["threads", "fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
     if request.param == "threads":
         with ThreadPoolExecutor(2) as threads:
             yield threads
-    elif request.param == "dask":
-        distributed = pytest.importorskip("distributed")
-        with (
-            distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
-            distributed.Client(cluster) as client,
-        ):
-            yield client
     else:
         with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(request.param)) as processes:
             yield processes
@@ -246,8 +228,8 @@ def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
 def test_every_executor_gives_the_serial_sums_and_a_bracket_that_overlaps(
     kind: type, executor: Executor, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
 ) -> None:
-    if request.node.callspec.params["executor"] in AFAR and kind not in CUT[::3]:
-        return  # every kind travels to the processes of a fork
+    if request.node.callspec.params["executor"] == "spawn" and kind not in CUT[::3]:
+        return  # every kind travels to the processes of a fork; those of a cluster are in `test_cluster`
     problem = next(problems(kind))
     alike(problem, sharded(problem, executor, 3), 1.0)
     serial, found = (solve(problem, tol=1e-3, max_iterations=60, executor=where) for where in (None, executor))

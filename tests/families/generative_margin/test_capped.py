@@ -81,13 +81,12 @@ def test_above_it_an_inside_is_found_and_every_repair_keeps_the_cap(name: str) -
         assert np.isfinite(problem.primal(theta).upper)
 
 
-@pytest.mark.parametrize("cap", [1.25, 1.5])
-def test_a_cap_near_the_least_is_kept_from_an_inside_that_is_near(cap: float) -> None:
+def test_a_cap_near_the_least_is_kept_from_an_inside_that_is_near() -> None:
     """From an `inside` with entries at -FAR every repair costs thousands of nats, and the engine stalls."""
     plain = capped_slacks(0).problem
     assert isinstance(plain, GenerativeMargin)
-    problem = replace(plain, h=Capped(cap))
-    assert 1.2 - HIGH.gap <= least_slack(problem) <= cap
+    problem = replace(plain, h=Capped(1.5))
+    assert 1.2 - HIGH.gap <= least_slack(problem) <= 1.5
     assert problem.inside.min() >= -NEAR
     found = solve(problem, tol=HIGH)
     assert found.status is Status.OPTIMAL
