@@ -7,11 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.models import FORMULATIONS, Formulation
-from convexstruct.tolerances import HIGH, MID, ROUNDING
+from convexstruct.tolerances import HIGH, MID
 from tests.families.gaussian_process.kernel_chains import every_kernel, optimum, small, written_out
 from tests.reference import optimum as reference
 
@@ -101,12 +100,3 @@ def test_the_compact_forms_grow_with_the_length_and_the_others_with_the_labellin
         cones[length] = {name: built(name, problem).sizes.cones["exponential"] for name in NAMES}
     assert cones[6]["primal"] == cones[3]["primal"] * 27
     assert cones[6]["compact_dual"] - cones[3]["compact_dual"] == 3 * 3 * 9
-
-
-def test_a_recovered_u_that_is_not_optimal_is_not_certified_as_such() -> None:
-    problem = small(11)
-    solution = built("primal", problem).solve()
-    worse = {"u": solution.point["u"] * 1.1}
-    certificate = certify(problem, worse, worse)
-    assert certificate.gap > HIGH.gap
-    assert certificate.lower_bound <= solution.primal + ROUNDING

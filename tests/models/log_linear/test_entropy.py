@@ -88,29 +88,6 @@ def test_under_l1_what_is_strictly_inside_the_box_has_no_parameter() -> None:
     assert np.abs(theta[inside]).max() <= MID.gap
 
 
-@pytest.mark.parametrize("dropped", ["agree", "sum"])
-def test_clique_tables_that_need_not_agree_bound_nothing(dropped: str) -> None:
-    problem = drawn("grid", 5, 200, beta=0.5)
-    loose = built("clique_entropy", problem).without(dropped).reference()
-    assert not loose.value <= optimum(built("maximum_entropy", problem)).value * (1 + MID.gap)
-
-
-def test_without_the_moments_the_entropy_is_that_of_uniform_labels() -> None:
-    problem = drawn("grid", 5, beta=0.5)
-    for name in EXACT[1:]:
-        free = built(name, problem).without("20.10").reference()
-        assert free.value == pytest.approx(problem.trivial_value, rel=HIGH.gap)
-
-
-def test_a_constraint_can_be_added() -> None:
-    problem = drawn("path", 6, 200, beta=0.5)
-    formulation = built("maximum_entropy", problem)
-    first = formulation.variables["q"][0]
-    less = formulation.adding("rare", first <= 1e-3, r"q(0) \le 10^{-3}").reference()
-    assert less.value < optimum(formulation).value
-    assert "rare" in formulation.adding("rare", first <= 1e-3, r"q(0) \le 10^{-3}").latex
-
-
 def test_over_cliques_the_cones_grow_with_the_cliques_and_not_with_the_labellings() -> None:
     cones = {name: built(name, drawn("path", 0, n_labels=4, beta=1.0)).sizes.cones["exponential"] for name in EXACT[1:]}
     assert cones == {"maximum_entropy": 3 * 4**4, "clique_entropy": 3 * 3 * 4**2}

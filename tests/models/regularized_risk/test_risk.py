@@ -15,7 +15,7 @@ from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.models import FORMULATIONS, Formulation, equation
 from convexstruct.models.regularized_risk import risk as regularized_risk
 from convexstruct.models.regularized_risk.support_vectors import svm_dual
-from convexstruct.tolerances import HIGH, LOW, ROUNDING
+from convexstruct.tolerances import HIGH, ROUNDING
 from tests.models.regularized_risk.risks import INSTANCES, SIGNS, binary, features
 from tests.reference import agrees, certified_optimum, close, optimum, with_solvers
 
@@ -120,22 +120,6 @@ def test_primal_and_adjoint_close_the_bracket_whatever_the_data(
     assert max(values) - min(values) <= 2 * HIGH.gap * max(1.0, abs(values[0]))
 
 
-# -- mutants -----------------------------------------------------------------------------------------------------------
-
-
-def test_without_the_balance_the_adjoint_is_that_of_no_bias_and_claims_too_much() -> None:
-    """A bias can only lower the primal optimum; an adjoint without its condition exceeds it."""
-    problem, expected = instance("binary, bias, weighted")
-    without = optimum(regularized_risk.adjoint(problem).without("bias")).value
-    assert without > expected + LOW.gap
-    assert close(without, optimum(regularized_risk.primal(binary(weighted=True))).value)
-
-
-def test_without_the_floor_slacks_earn_what_margins_beyond_1_give() -> None:
-    problem, expected = instance("binary")
-    assert optimum(regularized_risk.primal(problem).without("xi")).value < expected - LOW.gap
-
-
 def test_without_the_box_the_adjoint_is_the_hard_margin_or_has_no_bound() -> None:
     problem = RegularizedRisk.binary([[2.0], [-1.0]], [1, -1], 1.0)
     hard = regularized_risk.adjoint(problem).without("20")
@@ -144,26 +128,6 @@ def test_without_the_box_the_adjoint_is_the_hard_margin_or_has_no_bound() -> Non
     overlapping = regularized_risk.adjoint(binary()).without("20")
     alpha = overlapping.variables["alpha"]
     assert overlapping.adding("sign", alpha >= 0).reference().value == np.inf
-
-
-def test_a_wrong_sign_or_ignored_weights_give_another_optimum() -> None:
-    problem, expected = instance("binary, bias, weighted")
-    built = regularized_risk.primal(problem)
-    w = built.variables["w"]
-    turned = built.without("2").adding("2'", -problem.matrix() @ w + problem.loss.offset <= built.variables["xi"])
-    assert not close(optimum(turned).value, expected, LOW.gap)
-    assert not close(optimum(regularized_risk.primal(binary(bias=True))).value, expected, LOW.gap)
-
-
-def test_a_changed_loss_is_another_problem_and_says_so() -> None:
-    """The squared hinge is above the hinge where that is above 1, and below it elsewhere: nothing is certified."""
-    problem, expected = instance("binary")
-    built = regularized_risk.primal(problem)
-    w, xi = built.variables["w"], built.variables["xi"]
-    squared = built.minimizing(problem.lam / 2 * cp.sum_squares(w) + problem.shares @ cp.square(xi))
-    solution = squared.solve()
-    assert solution.status is Status.UNCERTIFIED
-    assert not close(solution.certificate.claimed, expected, LOW.gap)
 
 
 # -- how they show themselves ------------------------------------------------------------------------------------------

@@ -53,22 +53,6 @@ def test_one_way_consistency_as_printed_overestimates(seed: int) -> None:
     assert optimum(formulation.without("5.2")).value > expected * (1 + LOW.gap)
 
 
-@pytest.mark.parametrize("label", ["w", "sum", "agree", "z"])
-def test_clique_marginals_need_every_equation(label: str) -> None:
-    problem, expected = instance("cycles")
-    said = marginals(problem).without(label).reference()
-    assert said.status in {"optimal", "unbounded"}
-    assert not close(said.value, expected, LOW.gap)
-
-
-@pytest.mark.parametrize("label", ["w", "w edge", "5.1", "5.4"])
-def test_node_and_edge_marginals_need_every_equation(label: str) -> None:
-    problem, expected = instance("chains, weighted, a cost matrix, C_mean")
-    said = marginals(problem).without(label).reference()
-    assert said.status in {"optimal", "unbounded"}
-    assert not close(said.value, expected, LOW.gap)
-
-
 # -- the relaxation ----------------------------------------------------------------------------------------------------
 
 
