@@ -267,3 +267,15 @@ def test_where_no_point_is_proved_feasible_no_point_has_an_upper_bound() -> None
     """A balance below rounding: once omega(I, I) was the bound of M = I, whose rows are out of balance by 1/4."""
     problem = UnsupervisedMargin.read([np.eye(2)[[0, 1, 0, 1]]], 2, beta=1.0, label_balance=1e-16)
     assert problem.primal({"M": np.eye(4), "N": np.eye(3)}).upper == np.inf
+
+
+def test_the_reason_for_large_allowances_names_the_row_or_the_balance() -> None:
+    def reason(kernel: np.ndarray, label_balance: float = 0.5) -> str:
+        problem = UnsupervisedMargin.read(None, 3, kernel=kernel, lengths=[5], beta=1.0, label_balance=label_balance)
+        return problem.rounding_reason({}, None)
+
+    kernel = np.eye(5)
+    assert reason(kernel) == ""
+    assert "label_balance is 1.0e-10" in reason(kernel, label_balance=1e-10)
+    kernel[2, 2] = 1e16
+    assert "row 2 has size 1.0e+08" in reason(kernel)
