@@ -7,9 +7,17 @@ numbers >= 0, right up to a relative error of 2 S + 10 roundings a position, and
 
 **ln Z** is a sum over positions (``parts``, p_t). Log-sum-exp is 1-Lipschitz in the largest error of its input, so the
 errors of a chain's positions add up. Each costs sums of products of 2 S numbers >= 0, two exponentials, a logarithm,
-and differences of scores: with r_t = max |node| + max |edge| and m_t the largest message whose logarithm was taken,
+and differences of scores. With n_t = max |node_t|, e = max |edge|, and m_t the largest message where scores were added
+to messages,
 
-    e_t = UNIT [2 S + 6 FUNCTION + 16 + 2 FUNCTION (ln S + r_t + |p_t|) + 16 r_t + 4 m_t].
+    e_t = UNIT [2 S + 6 FUNCTION + 16 + 2 FUNCTION (ln S + l_t) + 8 (n_t + 2 e) + 4 m_t].
+
+The logarithm is that of a sum between e^-l_t and S e^l_t. Where scores are added to messages l_t is 0, since their
+largest is subtracted first. Else the sum is one of e^(node - its largest) times averages of e^(edge - its largest), so
+that l_t is 2 e; or, where pairs are forbidden, at most |p_t| + n_t + e.
+
+The scores of nodes and edges are rounded where the largest is subtracted (2 n_t and 2 e), where p_t is put together
+from them (twice n_t + e + l_t), and where they are added to a logarithm or a message, at most three times.
 
 Up to 8 sweeps of `convexstruct.oracles.chain.chain._evened` add 16 roundings of edge scores, and take these to the
 scores of nodes.
@@ -46,7 +54,7 @@ class ChainSums:
     relative, absolute: each entry x of ``node`` is off by at most relative x + absolute from the marginal of q above,
         and each of ``edge`` by at most relative x + absolute times the largest weight.
     edge_squared (S, S): the squares of the pairs' posteriors, summed alike; None unless asked for.
-    reach (P,): m_t above; None where no logarithm of a message was taken that ranges further than the scores.
+    reach (P,): m_t above; None where scores were not added to messages.
     """
 
     parts: Vector
@@ -61,12 +69,15 @@ class ChainSums:
     def rounded(self, node: RoundedArray, edge: RoundedArray) -> RoundedArray:
         """``parts`` with their errors e_t, and the largest error of a score of the position and of an edge. node, edge:
         the scores that were summed over; (P,)."""
-        s, of_edges = edge.value.shape[-1], float(_size(edge.value, None))
-        size = of_edges + _size(node.value, 1)
-        error = 2.0 * s + 6.0 * FUNCTION + 16.0 + 2.0 * FUNCTION * (math.log(s) + size + np.abs(self.parts))
-        error += 16.0 * size + (240.0 * of_edges if 2.0 * of_edges > DROPPED_GAIN / 2 else 0.0)
+        s, of_edges, of_nodes = edge.value.shape[-1], float(_size(edge.value, None)), _size(node.value, 1)
+        error = 2.0 * s + 6.0 * FUNCTION + 16.0 + 2.0 * FUNCTION * math.log(s) + 8.0 * (of_nodes + 2.0 * of_edges)
+        error += 240.0 * of_edges if 2.0 * of_edges > DROPPED_GAIN / 2 else 0.0
         if self.reach is not None:
             error += 4.0 * self.reach
+        elif np.isfinite(edge.value).all():
+            error += 2.0 * FUNCTION * 2.0 * of_edges
+        else:
+            error += 2.0 * FUNCTION * (np.abs(self.parts) + of_nodes + of_edges)
         error = np.abs(self.parts) if s == 1 else error  # one sum, as all logarithms are those of 1
         return RoundedArray(self.parts, 1.01 * UNIT * error + node.errors.max(axis=1) + edge.errors.max())
 
