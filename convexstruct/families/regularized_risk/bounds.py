@@ -30,7 +30,6 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 
 from convexstruct.arrays import Index, Matrix, Tensor, Vector
 from convexstruct.families.regularized_risk.losses import PiecewiseLoss
@@ -42,8 +41,6 @@ SHARE_UNITS = 8
 NORMS_SERVE = 1e-12
 #: The two sides of a free offset are balanced if their sums are known so well, else 0: they are nothing beside others.
 SURE = 1e-12
-#: `reason` names a feature as the cause of large allowances if its largest entry is above this, else a small lam.
-LARGE_FEATURE = 1e4
 #: Groups of more pieces than this are summed by `math.fsum`, whose error does not grow with their number.
 LONG_GROUP = 64
 
@@ -148,23 +145,6 @@ def _cheapest(value: Callable[[Vector | None], Rounded], norms: Vector, unknown:
         if math.isfinite(found) and not found.allowance <= NORMS_SERVE * abs(found):
             found = min(found, value(None), key=lambda each: each.allowance)
     return found if math.isfinite(found) else Rounded(unknown)
-
-
-def reason(problem: Risk) -> str:
-    """One sentence on why large terms cancel in the sums of ``problem``: a very large feature, or a small lam."""
-    X = problem.X
-    entries = np.abs(X.data if sp.issparse(X) else X.ravel())
-    entries = entries[entries > 0]
-    if len(entries):
-        columns = abs(X).max(axis=0).toarray().ravel() if sp.issparse(X) else np.abs(X).max(axis=0)
-        j, half = int(columns.argmax()), float(np.median(entries))
-        if columns[j] > LARGE_FEATURE:
-            return (
-                f"feature {j} reaches {columns[j]:.1e} where half of all entries are at most {half:.1e}: "
-                "scale the features to sizes near 1"
-            )
-    lam, n = problem.lam, X.shape[0]
-    return f"lam = {lam:.1e}, C = 1 / (lam n) = {1.0 / n / lam:.1e}, lets large terms cancel: take a larger lam"
 
 
 def enclosed(problem: Risk, alpha: Vector) -> tuple[RoundedArray, float]:

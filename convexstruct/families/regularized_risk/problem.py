@@ -45,6 +45,7 @@ from convexstruct.core.certificates import Unconstrained
 from convexstruct.families.regularized_risk import bounds as regularized_risk_bounds
 from convexstruct.families.regularized_risk import losses as piecewise_loss
 from convexstruct.families.regularized_risk.losses import PiecewiseLoss, read_features
+from convexstruct.features.graphs.feature_sizes import uneven
 from convexstruct.inference.shards import Shards, Workers, in_shards
 from convexstruct.rounding import Rounded, RoundedArray, adjoint, binned, largest_of, maximum, product, row_norms
 from convexstruct.validation.arguments import flag, mapping, number, refuse
@@ -409,7 +410,9 @@ class RegularizedRisk(Unconstrained):
 
     def rounding_reason(self, point: Point, dual_point: Point | None) -> str:
         """What makes the allowances large: features of very different sizes, or a small lam."""
-        return regularized_risk_bounds.reason(self)
+        lam, scale = self.lam, 1.0 / self.X.shape[0] / self.lam
+        said = uneven("feature {}", self.X)
+        return said or f"lam = {lam:.1e}, C = 1 / (lam n) = {scale:.1e}, lets large terms cancel: take a larger lam"
 
     # -- prediction ----------------------------------------------------------------------------------------------------
 

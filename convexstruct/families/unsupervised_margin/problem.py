@@ -45,9 +45,11 @@ from convexstruct.arrays import Index, Labels, Matrix, Point
 from convexstruct.families.unsupervised_margin.feasible import FeasibleSet
 from convexstruct.families.unsupervised_margin.interior import least_pair_balance
 from convexstruct.families.unsupervised_margin.labels_from_gram import labels_from_gram
-from convexstruct.families.unsupervised_margin.rounding import lower_bound, reason, upper_bound
+from convexstruct.families.unsupervised_margin.rounding import lower_bound, upper_bound
+from convexstruct.features.graphs.feature_sizes import uneven
 from convexstruct.features.graphs.gram import check_semidefinite, symmetric
 from convexstruct.rounding import Rounded, RoundedArray, adjoint, exact
+from convexstruct.tolerances import ROUNDING
 from convexstruct.validation.arguments import mapping, number, refuse, sentence, sequence, sized, whole
 from convexstruct.validation.arrays import frozen, predictive, raw, real, wholes
 
@@ -297,8 +299,15 @@ class UnsupervisedMargin:
         }
 
     def rounding_reason(self, point: Point, dual_point: Point | None) -> str:
-        """Which data make the allowances large: a row much larger than the rest, or a balance too tight."""
-        return reason(self.gram, self.label_balance, self.pair_balance if self.n_pairs else 1.0)
+        """Which data make the allowances large: a row so large that its rounding swamps the inner products of others,
+        or a balance that rounding alone may exceed."""
+        sizes = np.sqrt(np.maximum(np.diagonal(self.gram), 0.0))
+        if said := uneven("the size of row {}", sizes[None]):
+            return said
+        for name in ("label_balance", "pair_balance") if self.n_pairs else ("label_balance",):
+            if (balance := getattr(self, name)) <= ROUNDING:
+                return f"{name} is {balance:.1e}, about what rows are out of balance by rounding: take a larger one"
+        return ""
 
     # -- what is learnt ------------------------------------------------------------------------------------------------
 

@@ -28,26 +28,7 @@ import numpy as np
 
 from convexstruct.arrays import Matrix, Point, Vector
 from convexstruct.families.unsupervised_margin.feasible import FeasibleSet
-from convexstruct.features.graphs.feature_sizes import UNEVEN_RATIO
 from convexstruct.rounding import Rounded, RoundedArray, exact, least_eigenvalue, maximum, summed
-from convexstruct.tolerances import ROUNDING
-
-
-def reason(gram: Matrix, label_balance: float, pair_balance: float) -> str:
-    """One sentence on what of the data makes the allowances large, and what to do about it; "" where nothing does.
-
-    It names a row `UNEVEN_RATIO` times as large as the median row, since rounding then swamps the inner products of the
-    others; and a balance that rounding alone may exceed.
-    """
-    sizes = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
-    at, half = int(sizes.argmax()), float(np.median(sizes))
-    if sizes[at] > UNEVEN_RATIO * half:
-        size = f"row {at} has size {sizes[at]:.1e}, half of the rows at most {half:.1e}"
-        return f"{size}: scale the features to sizes near 1"
-    for name, balance in (("label_balance", label_balance), ("pair_balance", pair_balance)):
-        if balance <= ROUNDING:
-            return f"{name} is {balance:.1e}, about what rows are out of balance by rounding: take a larger one"
-    return ""
 
 
 def objective(gram: RoundedArray, n_labels: int, beta: float, point: Point) -> Rounded:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,10 +22,10 @@ EVEN_RATIO = 20.0
 
 def even(features: PairwiseFeatures) -> bool:
     """Whether no feature is `EVEN_RATIO` times as large as another, so that one length of a step serves all weights."""
-    sizes = [abs(features.node_features).max(axis=0)]
+    sizes = [column_sizes(features.node_features)]
     if features.edge_features is not None and features.n_edges:
-        sizes.append(np.abs(features.edge_features).max(axis=0))
-    flat = np.concatenate([part.toarray().ravel() if sp.issparse(part) else np.ravel(part) for part in sizes])
+        sizes.append(column_sizes(features.edge_features))
+    flat = np.concatenate(sizes)
     flat = np.append(flat[flat > 0], 1.0)  # edges that share a table have a feature of 1
     return bool(flat.max() <= EVEN_RATIO * flat.min())
 
@@ -47,25 +48,36 @@ def uniform_variances(features: PairwiseFeatures, weight: Vector) -> Vector:
     return squared(features).adjoint(node * (labels - 1) / labels**2, edge)
 
 
+def column_sizes(x: Any) -> Vector:
+    """The largest magnitude in each column of a matrix, dense or sparse."""
+    return np.asarray(abs(x).max(axis=0).toarray().ravel() if sp.issparse(x) else np.abs(x).max(axis=0))
+
+
+def uneven(named: str, x: Any, advice: str = "scale the features to sizes near 1") -> str:
+    """One sentence that names the column with the largest entry of a matrix, where that is above `UNEVEN_RATIO`, or so
+    many times half of all entries; "" elsewhere. named : "node feature {}", say."""
+    sizes, values = column_sizes(x), np.abs(x.data if sp.issparse(x) else x)
+    values = values[values > 0]
+    if not len(values):
+        return ""
+    at, half = int(sizes.argmax()), float(np.median(values))
+    if sizes[at] / half <= UNEVEN_RATIO and sizes[at] <= UNEVEN_RATIO:
+        return ""
+    return f"{named.format(at)} reaches {sizes[at]:.1e}, half of all entries are at most {half:.1e}: {advice}"
+
+
 def reason(features: PairwiseFeatures, lam: float, C: float, kernel: GramFeatures | None = None) -> str:
     """One sentence that names the cause of large rounding in a problem's sums, and says what to do about it."""
-    x, advice = features.node_features, "scale the features to sizes near 1"
-    columns = abs(x).max(axis=0).toarray().ravel() if sp.issparse(x) else np.abs(x).max(axis=0)
-    entries, named = np.abs(x.data if sp.issparse(x) else x).ravel(), "node feature {}"
-    if kernel is not None:  # the columns of its factor mean nothing to the caller
-        columns = entries = kernel.sizes
-        named, advice = "the square root of kernel[{0}, {0}]", "scale the kernel's rows to diagonals near 1"
-    tables = [(named, columns, entries)]
-    if features.edge_features is not None and features.n_edges:
-        sizes = np.abs(features.edge_features)
-        tables.append(("edge feature {}", sizes.max(axis=0), sizes.ravel()))
-    for said, widths, values in tables:
-        values = values[values > 0]
-        if not len(values):
-            continue
-        at, half = int(widths.argmax()), float(np.median(values))
-        if widths[at] / half > UNEVEN_RATIO or widths[at] > UNEVEN_RATIO:
-            return f"{said.format(at)} reaches {widths[at]:.1e}, half of all entries are at most {half:.1e}: {advice}"
+    x, z = features.node_features, features.edge_features
+    if kernel is None:
+        said = uneven("node feature {}", x)
+    else:  # the columns of its factor mean nothing to the caller
+        advice = "scale the kernel's rows to diagonals near 1"
+        said = uneven("the square root of kernel[{0}, {0}]", kernel.sizes[None], advice)
+    if not said and z is not None and features.n_edges:
+        said = uneven("edge feature {}", z)
+    if said:
+        return said
     if not lam:
         return "without a penalty theta may be so large that terms cancel: take a penalty"
     return f"C / lam = {C / lam:.1e} lets large terms cancel: take a smaller C, or a larger lam"

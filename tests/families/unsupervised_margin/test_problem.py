@@ -278,4 +278,4 @@ def test_the_reason_for_large_allowances_names_the_row_or_the_balance() -> None:
     assert reason(kernel) == ""
     assert "label_balance is 1.0e-10" in reason(kernel, label_balance=1e-10)
     kernel[2, 2] = 1e16
-    assert "row 2 has size 1.0e+08" in reason(kernel)
+    assert "the size of row 2 reaches 1.0e+08" in reason(kernel)
