@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from benchmarks.ablation import Mechanism, Study, numbers, options, seeds
 from convexstruct import datasets
+from convexstruct.core import tempering
 from convexstruct.core.iterate import Iterate
 from convexstruct.families.structured_svm import (
     BlockFrankWolfe,
@@ -36,7 +37,6 @@ from convexstruct.families.structured_svm.solvers.column_generation import (
     column_generation,
     pools,
     restricted_master,
-    tempering,
 )
 from convexstruct.families.structured_svm.solvers.column_generation.pools import LabellingPools
 from convexstruct.features.graphs import feature_sizes

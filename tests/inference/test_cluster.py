@@ -20,6 +20,7 @@ from convexstruct.core.driver import solve
 from convexstruct.core.solution import Solution, Status
 from convexstruct.datasets.example_files import write_examples
 from convexstruct.families.log_linear import ConditionalRandomField, HiddenMarkov
+from convexstruct.families.regularized_risk import RegularizedRisk
 from convexstruct.inference import file_parts
 from convexstruct.inference.cluster import pairwise_sum
 from convexstruct.inference.shards import Shards, Workers
@@ -137,6 +138,16 @@ def of_symbols(folder: Path) -> HiddenMarkov:
     return HiddenMarkov.from_files(folder, 3)
 
 
+def of_rows(folder: Path) -> RegularizedRisk:
+    """The rows of `examples`, whose classes are their largest features, from three files."""
+    x, _ = examples()
+    folder.mkdir()
+    for i in range(0, 60, 20):
+        write_examples(folder / f"{i}.npz", x[i : i + 20], [row[:, :4].argmax(axis=1) for row in x[i : i + 20]], 4)
+    problem: RegularizedRisk = RegularizedRisk.from_files(folder, "multiclass", 1e-2)
+    return problem
+
+
 def same(found: Solution, serial: Solution) -> None:
     assert (found.status, found.iterations) == (serial.status, serial.iterations)
     assert found.primal == pytest.approx(serial.primal, rel=ALIKE)
@@ -145,7 +156,7 @@ def same(found: Solution, serial: Solution) -> None:
 
 def in_round(client: Any, number: int, end: int) -> Any:
     """A callback that sends the signal ``end`` to a worker after this round, and those it has sent it to."""
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=180)
     worker, hit = int(workers(client)[0]), []
 
     def callback(iterate: Any, trace: Any) -> None:
@@ -185,7 +196,7 @@ def test_workers_read_their_files_and_a_file_cut_in_mid_run_ends_it_with_a_sente
 
 
 def test_a_worker_killed_in_a_round_changes_nothing(client: Any, tmp_path: Path) -> None:
-    for problem in (field(), filed(tmp_path), of_symbols(tmp_path / "symbols")):
+    for problem in (field(), filed(tmp_path), of_symbols(tmp_path / "symbols"), of_rows(tmp_path / "rows")):
         limit: Any = {"tol": 1e-6, "max_iterations": 20}
         callback, hit = in_round(client, 5, signal.SIGKILL)
         same(solve(problem, executor=client, callback=callback, **limit), solve(problem, **limit))

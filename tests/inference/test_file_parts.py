@@ -53,9 +53,16 @@ class Data:
 
     def both(self, kind: Any, memory: int = 2**20, **more: Any) -> tuple[Any, Any]:
         """The problem of these sequences here, and from the files."""
-        given = (self.symbols,) if kind is HMM else (self.x, self.y, self.n_labels)
-        known = {"n_symbols": SYMBOLS} if kind is HMM else {}
-        here = kind.read(*given, weights=self.weights, **known, **more)
+        if kind is RISK:
+            x: Any = (sp.vstack if sp.issparse(self.x[0]) else np.concatenate)(self.x)
+            rest = {name: value for name, value in more.items() if name != "loss"}
+            rest |= {"n_classes": self.n_labels} if more["loss"] == "multiclass" else {}
+            weights = np.repeat(self.weights, [len(y) for y in self.y])
+            here = getattr(RISK, more["loss"])(x, np.concatenate(self.y), weights=weights, **rest)
+        elif kind is HMM:
+            here = HMM.read(self.symbols, n_symbols=SYMBOLS, weights=self.weights, **more)
+        else:
+            here = kind.read(self.x, self.y, self.n_labels, weights=self.weights, **more)
         return here, kind.from_files(self.folder, memory=memory, **more)
 
 
@@ -64,7 +71,7 @@ def data(tmp_path: Path) -> Data:
     return Data(tmp_path)
 
 
-FIELD, SVM, HMM = cs.ConditionalRandomField, cs.StructuredSVM, cs.HiddenMarkov
+FIELD, SVM, HMM, RISK = cs.ConditionalRandomField, cs.StructuredSVM, cs.HiddenMarkov, cs.RegularizedRisk
 COSTS = np.array([[0.0, 1.0, 2.0], [0.5, 0.0, 1.0], [3.0, 1.0, 0.0]])
 KINDS = [
     pytest.param(FIELD, {"C_mean": 2.0}, id="field"),
@@ -73,6 +80,9 @@ KINDS = [
     pytest.param(SVM, {"C_mean": 3.0}, id="svm"),
     pytest.param(SVM, {"lam": 1e-2, "loss": COSTS}, id="svm-costs"),
     pytest.param(HMM, {"n_states": 2}, id="hmm"),
+    pytest.param(RISK, {"loss": "multiclass", "lam": 1e-2}, id="risk"),
+    pytest.param(RISK, {"loss": "multiclass", "lam": 0.1, "cost": COSTS}, id="risk-costs"),
+    pytest.param(RISK, {"loss": "ordinal", "lam": 1e-2, "thresholds": [-0.5, 1.0]}, id="risk-ordinal"),
 ]
 
 
@@ -89,8 +99,11 @@ def points(kind: Any, here: Any) -> Iterator[tuple[Any, Any]]:
         yield here.point_of(random_models(1, here.n_states, SYMBOLS, seed=2)), {}
         return
     for w in (np.zeros(here.dimension), np.random.default_rng(2).normal(size=here.dimension)):
-        dual = {"gibbs": w[None], "gibbs_shares": np.full((1, here.n_examples), 0.9)}
-        yield w, dual | ({"gibbs_loss": np.array([0.7])} if kind is SVM else {})
+        dual = {"gibbs": w[None], "gibbs_shares": np.full((1, getattr(here, "n_examples", 0)), 0.9)}
+        if kind is RISK:
+            yield w.reshape(here.shape), {"gibbs": w[None], "gibbs_loss": np.array([0.7])}
+        else:
+            yield w, dual | ({"gibbs_loss": np.array([0.7])} if kind is SVM else {})
 
 
 def alike(one: Any, other: Any) -> None:
@@ -105,19 +118,37 @@ def test_bounds_of_a_run_from_files_are_those_of_the_examples_here(
 ) -> None:
     data = Data(tmp_path, sparse)
     here, filed = data.both(kind, **more)
-    limit: Any = {"tol": 1e-6, "max_iterations": 2 if kind is SVM else 12}
+    limit: Any = {"tol": 1e-6, "max_iterations": 12 if kind in (FIELD, HMM) else 2}
     wanted, kept = (cs.solve(problem, **limit) for problem in (here, filed))
     streamed = cs.solve(data.both(kind, memory=0, **more)[1], **limit)
     alike(streamed, kept)
     for place in [] if sparse else places():
         with place as executor:
             alike(cs.solve(filed, executor=executor, **limit), kept)
-    if kind is not SVM:  # an SVM here has pools besides
+    if kind in (FIELD, HMM):  # the default of the others here keeps numbers an example
         assert kept.iterations == wanted.iterations
         alike(kept, wanted)
     assert kept.lower_bound <= wanted.primal
     assert wanted.lower_bound <= kept.primal
-    alike(cs.certify(here, kept.point, kept.dual_point), kept)
+    alike(cs.certify(here, kept.point, in_memory(kind, here, kept.dual_point)), kept)
+
+
+def in_memory(kind: Any, here: Any, dual: Any) -> Any:
+    """The dual point of a run from files as that of the problem of the examples here."""
+    if kind is not RISK or not dual:
+        return {"alpha": np.zeros(here.n_pieces)} if kind is RISK else dual
+    alpha = softmax(here, dual["gibbs"][0], float(dual["gibbs_loss"][0]))
+    gain, pull = float(here.loss.offset @ alpha), here.adjoint(alpha)
+    return {"alpha": alpha * min(1.0, gain * here.lam / float((pull**2).sum()))}
+
+
+def softmax(here: Any, theta: Any, loss: float) -> Any:
+    """alpha: the shares of the pieces of each group, and of 0, by their scores."""
+    scores, alpha = np.asarray(here.matrix() @ theta) + loss * here.loss.offset, []
+    for low, high, share in zip(here.loss.start[:-1], here.loss.start[1:], here.shares):
+        each = np.exp(np.append(scores[low:high], 0.0) - max(scores[low:high].max(), 0.0))
+        alpha.append(share * each[:-1] / each.sum())
+    return np.concatenate(alpha)
 
 
 @pytest.mark.parametrize(("kind", "more"), KINDS)
@@ -125,8 +156,8 @@ def test_values_at_any_point_are_those_of_the_examples_here(kind: Any, more: Any
     here, filed = data.both(kind, **more)
     assert filed.trivial_value == pytest.approx(here.trivial_value, rel=ALIKE)
     for w, dual in points(kind, here):
-        alike(cs.certify(filed, w, dual), cs.certify(here, w, dual))
-        alike(cs.certify(sharded(filed, Inline()), w, {}), cs.certify(here, w, {}))
+        alike(cs.certify(filed, w, dual), cs.certify(here, w, in_memory(kind, here, dual)))
+        alike(cs.certify(sharded(filed, Inline()), w, {}), cs.certify(here, w, in_memory(kind, here, {})))
 
 
 @pytest.mark.parametrize("n_labels", [1, 2])
@@ -150,6 +181,21 @@ def test_values_are_those_of_all_labellings_written_out(kind: Any, n_labels: int
         value += 0.7 * weight * (most - score(y))
     assert cs.certify(filed, w).claimed == pytest.approx(value, rel=1e-12)
     assert cs.solve(filed, tol=1e-3).status is cs.Status.OPTIMAL
+
+
+def test_labels_0_and_1_of_a_binary_risk_stand_for_signs_also_where_a_file_has_one_of_them(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(9, 2)), np.array([0, 0, 0, 0, 1, 0, 1, 1, 1])
+    for k, (i, j) in enumerate([(0, 4), (4, 6), (6, 9)]):
+        cs.datasets.write_examples(tmp_path / f"{k}.npz", [x[i:j]], [y[i:j]], 2)
+    filed = RISK.from_files(tmp_path, "binary", 0.1)
+    found, here = cs.solve(filed, tol=cs.MID), RISK.binary(x, 2 * y - 1, 0.1)
+    assert found.status is cs.Status.OPTIMAL
+    alike(cs.certify(here, found.point, in_memory(RISK, here, found.dual_point)), found)
+    assert filed.predict(found.point, x) == here.predict(found.point, x)
+    assert cs.certify(filed, found.point, {"gibbs": np.full((1, 2), np.nan), "gibbs_loss": np.ones(1)}).lower_bound < 0
+    with pytest.raises(ValueError, match="'n_pieces' would need all of them here"):
+        filed.n_pieces  # noqa: B018
 
 
 def test_a_process_reads_each_file_once_if_it_may_keep_it_and_else_each_time(
@@ -328,6 +374,11 @@ def test_a_file_damaged_in_mid_run_ends_it_with_a_sentence_and_leaves_the_checkp
 def test_arguments_that_make_no_sense_are_refused(data: Data) -> None:
     refused: Any = (
         (FIELD, {}, "give no penalty, wanted one"),
+        (HMM, {"n_states": 0}, "n_states is 0"),
+        (RISK, {"loss": "hinge", "lam": 1.0}, "loss is 'hinge', wanted"),
+        (RISK, {"loss": "binary", "lam": 1.0}, "the files have n_labels = 3, wanted 2"),
+        (RISK, {"loss": "ordinal", "lam": 1.0}, "thresholds"),
+        (RISK, {"loss": "multiclass", "lam": 0.0}, "lam is 0"),
         (SVM, {}, "the scale needs exactly one"),
         (FIELD, {"C": 1.0, "memory": -1}, "memory is -1, wanted a whole number of at least 0"),
     )

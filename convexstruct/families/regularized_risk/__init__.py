@@ -27,6 +27,8 @@ __all__ = [
 
 def best(problem: RegularizedRisk, wanted: Profile) -> tuple[Solver, str]:
     """Semismooth Newton, whatever the loss."""
+    if problem.filed is not None:
+        return SemismoothNewton(), "tempering alone: no number an example is kept"
     return SemismoothNewton(), "Newton steps on the few examples near their kinks"
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,16 @@ class PiecewiseLoss:
     def n_groups(self) -> int:
         return len(self.example)
 
+    @cached_property
+    def single(self) -> tuple[Vector, Index | None] | None:
+        """(factor, row) of each piece, if each takes one score (row None: all rows in order); else None."""
+        combine = self.combine
+        if self.n_outputs > 1 or combine.nnz != self.n_pieces or (np.diff(combine.indptr) != 1).any():
+            return None
+        rows = np.asarray(combine.indices, dtype=np.intp)
+        in_order = len(rows) == combine.shape[1] and bool((rows == np.arange(len(rows))).all())
+        return np.asarray(combine.data), None if in_order else rows
+
     def rows(self, n: int) -> Index:
         """Where each example begins among the ``n`` rows of features, and n."""
         return self.start if self.kind == "pieces" else np.arange(n + 1)
@@ -96,6 +107,18 @@ class PiecewiseLoss:
             bias_of=self.bias_of[pieces],
             bias_sign=self.bias_sign[pieces],
         )
+
+    def predicted(self, scores: Any, b: Vector | None) -> list[Any]:
+        """The labels of rows with these scores (n,), or (n, K), and free offsets b; see `RegularizedRisk.predict`."""
+        if self.kind == "binary":
+            return list(self.classes[(scores + (0.0 if b is None else b) > 0).astype(np.intp)])
+        if self.kind == "multiclass":
+            return list(self.classes[scores.argmax(axis=1)])
+        if self.kind == "ordinal":
+            q = len(self.classes) - 1
+            fixed = (self.offset - 1.0)[:q] * -self.combine.data[:q]
+            return list(self.classes[(scores[:, None] > (fixed if b is None else b)).sum(axis=1)])
+        return list(scores)
 
     def matrix(self, X: Any) -> Any:
         """A (m, d K) of all pieces, w flattened row by row: sparse, unless X is dense and has one output."""

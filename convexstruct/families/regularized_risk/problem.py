@@ -22,8 +22,7 @@ feasible: negative entries become 0; a group whose sum is above its share is sca
 one below its share is scaled up (the share is spread evenly where all entries are 0); of the two sides of a free offset
 the heavier is scaled down to the lighter. The result lies in Q up to rounding, which the allowance covers.
 
-**Allowance.** `primal` and `dual` carry a proved bound on their rounding (`bounds`). It is large where large terms
-cancel (a feature of 1e12, scores near 1), and infinite where a sum overflows.
+**Allowance.** `primal` and `dual` carry a proved bound on their rounding (`bounds`). Of rows in files: see `in_files`.
 """
 
 from __future__ import annotations
@@ -44,6 +43,7 @@ from convexstruct.brief import brief
 from convexstruct.core.certificates import Unconstrained
 from convexstruct.families.regularized_risk import bounds as regularized_risk_bounds
 from convexstruct.families.regularized_risk import losses as piecewise_loss
+from convexstruct.families.regularized_risk.in_files import FiledRows, RiskInFiles, from_files
 from convexstruct.families.regularized_risk.losses import PiecewiseLoss, read_features
 from convexstruct.features.graphs.feature_sizes import uneven
 from convexstruct.inference.shards import Shards, Workers, in_shards
@@ -85,6 +85,9 @@ class RegularizedRisk(Unconstrained):
     __repr__ = brief
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "lam", number("lam", self.lam, above=0))
+        if isinstance(self.X, FiledRows):
+            return
         if not isinstance(self.loss, PiecewiseLoss):
             refuse("loss", self.loss, "a PiecewiseLoss: see binary, multiclass, multilabel, ordinal, pieces")
         X = read_features("X", self.X)
@@ -92,7 +95,6 @@ class RegularizedRisk(Unconstrained):
         n = X.shape[0]
         if self.loss.combine.shape[1] != n * self.loss.n_outputs:
             raise ValueError(f"loss is of {self.loss.combine.shape[1]} scores, wanted {n} x {self.loss.n_outputs}")
-        object.__setattr__(self, "lam", number("lam", self.lam, above=0))
         if self.weights is not None:
             count = int(self.loss.example.max()) + 1 if self.loss.kind == "pieces" else n
             object.__setattr__(
@@ -160,6 +162,9 @@ class RegularizedRisk(Unconstrained):
         A = read_features("A", A)
         return cls(A, piecewise_loss.pieces(b, A.shape[0], example, floor), lam, weights)  # type: ignore[arg-type]
 
+    #: Rows in files that only workers read; offsets are fixed.
+    from_files = classmethod(from_files)
+
     # -- sizes and shares ----------------------------------------------------------------------------------------------
 
     @property
@@ -193,6 +198,8 @@ class RegularizedRisk(Unconstrained):
     @cached_property
     def trivial_value(self) -> float:
         """|J(0)|; if 0, |g|^2 / (2 lam), g a subgradient at 0: the most that J can fall from there; if 0 too, 1."""
+        if self.filed is not None:
+            return self.filed.trivial_value
         with np.errstate(over="ignore", invalid="ignore"):
             plane, b = self.touching(np.zeros(self.shape))
             fall = 0.5 * float(np.vdot(plane.a, plane.a)) / self.lam
@@ -200,7 +207,7 @@ class RegularizedRisk(Unconstrained):
 
     def trivial(self) -> tuple[Point, Point]:
         """w = 0 with its best offsets, and alpha = 0."""
-        return self.as_point(np.zeros(self.shape)), {"alpha": np.zeros(self.n_pieces)}
+        return self.as_point(np.zeros(self.shape)), {"alpha": np.zeros(self.n_pieces)} if self.filed is None else {}
 
     @cached_property
     def is_box(self) -> bool:
@@ -215,12 +222,7 @@ class RegularizedRisk(Unconstrained):
     @cached_property
     def single(self) -> tuple[Vector, Index | None] | None:
         """(factor, row of X) of each piece, if each takes one score (row None: all rows in order); else None."""
-        combine = self.loss.combine
-        if self.loss.n_outputs > 1 or combine.nnz != self.n_pieces or (np.diff(combine.indptr) != 1).any():
-            return None
-        rows = np.asarray(combine.indices, dtype=np.intp)
-        in_order = len(rows) == self.X.shape[0] and bool((rows == np.arange(len(rows))).all())
-        return np.asarray(combine.data), None if in_order else rows
+        return self.loss.single
 
     @cached_property
     def row_norms(self) -> Vector:
@@ -249,6 +251,11 @@ class RegularizedRisk(Unconstrained):
             return RegularizedRisk(self.X[row[first] : row[last]], self.loss.some(first, last, row), self.lam)
 
         return in_shards(self.workers, np.diff(self.X.indptr[row] if sp.issparse(self.X) else row), some)
+
+    @cached_property
+    def filed(self) -> RiskInFiles | None:
+        """The sums over rows in files; None where the rows are here."""
+        return RiskInFiles.of(self) if isinstance(self.X, FiledRows) else None
 
     def scores(self, w: ArrayLike, X: Any = None) -> Tensor:
         """<w_k, x_i>: (n,), or (n, outputs) where there are several; of the rows of ``X`` (n', d) if it is given.
@@ -370,6 +377,8 @@ class RegularizedRisk(Unconstrained):
 
     def primal(self, point: Point) -> Rounded:
         """J(w, b) with its allowance."""
+        if self.filed is not None:
+            return self.filed.upper(point["w"])
         return regularized_risk_bounds.upper(self, point["w"], point.get("b"))
 
     # -- dual ----------------------------------------------------------------------------------------------------------
@@ -388,11 +397,15 @@ class RegularizedRisk(Unconstrained):
 
     def dual(self, dual_point: Point) -> Rounded:
         """A valid lower bound from any finite witness: D at what `feasible` makes of it, with an allowance."""
+        if self.filed is not None:
+            return self.filed.lower(dual_point)
         alpha = self._read_dual(dual_point)
         return regularized_risk_bounds.lower(self, alpha) if np.isfinite(alpha).all() else Rounded(-np.inf)
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """How far alpha lies outside Q."""
+        if self.filed is not None:
+            return self.filed.dual_residuals(dual_point)
         alpha = self._read_dual(dual_point)
         if not np.isfinite(alpha).all():
             return {"alpha not finite": np.inf}
@@ -411,7 +424,7 @@ class RegularizedRisk(Unconstrained):
     def rounding_reason(self, point: Point, dual_point: Point | None) -> str:
         """What makes the allowances large: features of very different sizes, or a small lam."""
         lam, scale = self.lam, 1.0 / self.X.shape[0] / self.lam
-        said = uneven("feature {}", self.X)
+        said = uneven("feature {}", self.X if self.filed is None else self.X.sample.X)
         return said or f"lam = {lam:.1e}, C = 1 / (lam n) = {scale:.1e}, lets large terms cancel: take a larger lam"
 
     # -- prediction ----------------------------------------------------------------------------------------------------
@@ -433,12 +446,4 @@ class RegularizedRisk(Unconstrained):
         """
         read, d = predictive(self.as_point(point)), self.X.shape[1]
         scores = self._scores(read["w"], self.X if examples is None else read_features("examples", examples, d))
-        kind, classes = self.loss.kind, self.loss.classes
-        if kind == "binary":
-            return list(classes[(scores + read.get("b", 0.0) > 0).astype(np.intp)])
-        if kind == "multiclass":
-            return list(classes[scores.argmax(axis=1)])
-        if kind == "ordinal":
-            fixed = (self.loss.offset - 1.0)[: len(classes) - 1] * -self.loss.combine.data[: len(classes) - 1]
-            return list(classes[(scores[:, None] > read.get("b", fixed)).sum(axis=1)])
-        return list(scores)
+        return self.loss.predicted(scores, read.get("b"))

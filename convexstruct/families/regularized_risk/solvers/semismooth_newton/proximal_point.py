@@ -44,6 +44,7 @@ from convexstruct.core.solution import Solution
 from convexstruct.deadline import DeadlinePassed
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.risk_projection import read_start
+from convexstruct.families.regularized_risk.solvers.semismooth_newton.in_files import tempered
 from convexstruct.families.regularized_risk.solvers.semismooth_newton.proximal_step import ProximalStep
 from convexstruct.families.regularized_risk.solvers.semismooth_newton.row_space import in_row_space
 from convexstruct.families.regularized_risk.solvers.semismooth_newton.smoothed_risk import SmoothedRisk
@@ -87,9 +88,13 @@ LEAST_LAM = 2.0**-400
 
 @dataclass(frozen=True)
 class SemismoothNewton:
-    """Semismooth Newton steps inside proximal point steps on the adjoint, for any regularised risk."""
+    """Semismooth Newton steps inside proximal point steps on the adjoint, for any regularised risk; tempering where the
+    rows lie in files (`.in_files`)."""
 
     def iterate(self, problem: RegularizedRisk, start: Solution | None = None) -> Iterator[Iterate]:
+        if problem.filed is not None:
+            yield from tempered(problem, problem.filed, start)
+            return
         clock = Clock("gradient", "direction", "line search", "holding")
         given, (problem, unit) = problem, _in_range(problem)
         whole, least = SmoothedRisk.whole(problem), least_unit(given)

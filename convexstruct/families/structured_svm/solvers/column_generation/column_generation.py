@@ -39,7 +39,7 @@ from convexstruct.families.structured_svm.solvers.column_generation.blocks impor
 from convexstruct.families.structured_svm.solvers.column_generation.components import by_component, witness_of_whole
 from convexstruct.families.structured_svm.solvers.column_generation.pools import LabellingPools
 from convexstruct.families.structured_svm.solvers.column_generation.restricted_master import EXACT_GAP, solve_pools
-from convexstruct.families.structured_svm.solvers.column_generation.tempering import Temper
+from convexstruct.families.structured_svm.solvers.column_generation.tempering import LabellingTemper
 from convexstruct.families.structured_svm.solvers.example_blocks import starting_w
 from convexstruct.features.graphs.feature_sizes import even
 from convexstruct.features.graphs.filed import FiledFeatures
@@ -90,7 +90,7 @@ class ColumnGeneration:
             yield from self._pooled(problem, start)
             return
         if isinstance(problem.features, FiledFeatures):
-            temper = Temper(problem, start, self.steps, self.stages, 0.0, patient=True)
+            temper = LabellingTemper(problem, start, self.steps, self.stages, 0.0, patient=True)
             while not temper.finished:
                 yield temper.shown()
                 temper.stage()
@@ -126,7 +126,7 @@ class ColumnGeneration:
                 return
         late = not cheap or nodes > LONG * problem.n_examples
         switch = SWITCHES[2 if late else 0 if nodes <= FEW_NODES else 1]
-        temper = Temper(problem, start, self.steps, self.stages, switch, patient=not cheap)
+        temper = LabellingTemper(problem, start, self.steps, self.stages, switch, patient=not cheap)
         yield temper.shown()
         seen: list[Labels] = [temper.labels]
         while not temper.finished:
