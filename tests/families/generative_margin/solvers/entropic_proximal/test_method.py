@@ -273,14 +273,6 @@ def test_every_instance_is_certified_to_a_millionth(name: str) -> None:
     assert solution.lower_bound - slack <= reference <= solution.primal + slack
 
 
-def test_a_diagonal_metric_reaches_the_same_optimum() -> None:
-    problem = small_ring(5)
-    exact, plain = solve(problem, EntropicProximal(), tol=HIGH), solve(problem, EntropicProximal(newton=False), tol=MID)
-    assert plain.status.solved
-    assert plain.lower_bound <= exact.primal
-    assert exact.lower_bound <= plain.primal
-
-
 def test_a_pilot_run_changes_the_way_and_not_the_end() -> None:
     problem = small_ring(7, n=40)
     alone = solve(problem, EntropicProximal(pilot=0), tol=HIGH)
@@ -316,20 +308,6 @@ def test_the_covariance_of_a_pilot_run_re_weighted_stands_for_all_examples() -> 
     assert run._known is not None
     assert run._known[0] == pytest.approx(CountCovariance(problem.features)(*at)[0], rel=1e-4, abs=1e-5)
     assert run.measure.log_partition == pytest.approx(np.tile(few.measure.log_partition, 5), rel=ROUNDING)
-
-
-def test_zeros_in_c_and_in_the_start_do_no_harm() -> None:
-    problem = small_ring(1, n=3)
-    c = problem.c.copy()
-    start, size = int(problem.layout.block_start[1]), int(problem.layout.block_sizes[1])
-    c[start], c[start + 1] = 0.0, c[start] + c[start + 1]
-    assert size >= 2
-    changed = GenerativeMargin(problem.features, c, problem.eta)
-    reference = enumerated_optimum(changed)
-    solution = solve(changed, EntropicProximal(), tol=MID)
-    assert solution.lower_bound <= reference + 1e-6
-    assert solution.primal >= reference - 1e-6
-    assert solution.gap <= MID.gap
 
 
 def test_solve_says_which_solver_it_picked_and_why() -> None:
@@ -382,7 +360,8 @@ def test_the_diagonal_metric_knows_the_directions_in_which_the_covariance_vanish
 
 @pytest.mark.parametrize("tol", [1e-3, 1e-4, 1e-5, 1e-6])
 def test_what_it_claims_is_certified_where_entries_of_c_are_0(tol: float) -> None:
-    """The solver's sums gave a mu of 0 where c is 0, the certificate's 1e-270: v < 0, and the bound was lost."""
+    """The solver's sums gave a mu of 0 where c is 0, the certificate's 1e-270: v < 0, and the bound was lost. Without
+    FORBIDDING_FACTOR a parameter with c = 0 that some labelling uses has v < 0 too."""
     problem = next(case for case in CASES if case.name == "hmm-zeros-in-c").build()
     solution = solve(problem, tol=tol)
     assert solution.status.name == "OPTIMAL"
