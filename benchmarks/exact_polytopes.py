@@ -32,7 +32,7 @@ from convexstruct.families.unsupervised_margin.relaxed_loss import RelaxedLoss
 from convexstruct.families.unsupervised_margin.rounding import objective
 
 ONE = ZERO + 1
-NO_PAIRS: Any = np.zeros((0, 2), dtype=np.int64)
+NO_PAIRS = "none"
 
 # -- projections -------------------------------------------------------------------------------------------------------
 

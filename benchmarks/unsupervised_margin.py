@@ -109,7 +109,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Draws:
-    """Small random problems, numbers ``first`` to ``first + count - 1``: 2 to 12 rows, 2 to 4 labels, chains, trees or
+    """Small random problems, numbers ``first`` to ``first + count - 1``: 2 to 12 rows, 2 to 4 labels, chains or
     points, kernels of every rank and of sizes over six decades, and balances from next to the smallest to 1."""
 
     count: int
@@ -160,11 +160,7 @@ def drawn(number: int) -> UnsupervisedMargin:
     lengths: list[int] = []
     while sum(lengths) < n:
         lengths.append(int(rng.integers(1, n - sum(lengths) + 1)))
-    kind = rng.choice(["chain", "tree", "points"], p=[0.6, 0.2, 0.2])
-    firsts = np.cumsum([0, *lengths])
-    pairs: Any = "chain" if kind == "chain" else []
-    if kind == "tree":
-        pairs = [(a + int(rng.integers(i)), a + i) for a, length in zip(firsts, lengths) for i in range(1, length)]
+    pairs = str(rng.choice(["chain", "none"], p=[0.8, 0.2]))
     x = rng.normal(size=(n, int(rng.integers(1, n + 1))))
     if rng.random() < 0.3:  # ties
         x = np.sign(x)
@@ -181,7 +177,7 @@ def drawn(number: int) -> UnsupervisedMargin:
         )  # fmt: skip
 
     beta, label_balance = 10.0 ** rng.uniform(-3, 1), balance(0.0)
-    return read(balance(least_pair_balance(n, read(1.0).feasible.siblings, kappa)))
+    return read(balance(least_pair_balance(read(1.0).n_pairs, kappa)))
 
 
 #: The rows of the paper's synthetic sets; fewer, with --quick; what grows.

@@ -26,15 +26,10 @@ POINTS = "unsupervised multiclass support vector machine"
 LABELS = "labelling of least margin loss"
 TWO = "unsupervised two-class support vector machine"
 
-#: A tree of seven rows with siblings, and another of four beside it.
-TREE = [(0, 1), (0, 2), (1, 3), (1, 4), (2, 5), (2, 6), (7, 8), (8, 9), (8, 10)]
 
-
-def labelled(
-    rng: np.random.Generator, labels: Sequence[Sequence[int]], n_labels: int, pairs: Any = "chain", **options: Any
-) -> Instance:
+def labelled(rng: np.random.Generator, labels: Sequence[Sequence[int]], n_labels: int, **options: Any) -> Instance:
     """`plant_labels` for a permutation of the labels of each example."""
-    return plant_labels(rng, [rng.permutation(each) for each in labels], n_labels, pairs, **options)
+    return plant_labels(rng, [rng.permutation(each) for each in labels], n_labels, **options)
 
 
 def planted_points(rng: np.random.Generator) -> Instance:
@@ -56,13 +51,10 @@ def symbols(seed: int, scale: int = 1) -> Instance:
 
 def features(
     rng: np.random.Generator, lengths: Sequence[int], d: int, n_labels: int, beta: float, balances: tuple[float, float],
-    pairs: Any = "chain",
 ) -> UnsupervisedMargin:  # fmt: skip
     """Normal features of three decimals, so that they are the same on every machine."""
     rows = [np.round(rng.normal(size=(n, d)), 3) for n in lengths]
-    return UnsupervisedMargin.read(
-        rows, n_labels, beta=beta, label_balance=balances[0], pair_balance=balances[1], pairs=pairs
-    )
+    return UnsupervisedMargin.read(rows, n_labels, beta=beta, label_balance=balances[0], pair_balance=balances[1])
 
 
 def clusters(rng: np.random.Generator, centres: Any, each: int, beta: float, balance: float) -> UnsupervisedMargin:
@@ -87,7 +79,6 @@ def drawn(rng: np.random.Generator, most: int, over: int) -> float:
 
 planted_chains = seeded(90, labelled, [[0, 1, 0, 1, 1], [1, 0, 0, 1]], 2, beta=0.5)
 planted_three = seeded(91, labelled, [[0, 1, 2, 0, 1, 2, 2], [0, 1, 2]], 3, beta=0.1)
-planted_tree = seeded(92, labelled, [[0, 1, 0, 1, 0, 1, 1], [0, 1, 0, 1]], 2, TREE, balances=(0.3, 0.7))
 orthogonal = seeded(94, lambda rng: plant_diagonal(rng.integers(1, 9, size=8).astype(np.float64), 2, 0.25))
 repeated = seeded(95, lambda rng: plant_constant(drawn(rng, 1000, 8), 9, 3, 0.125, 2.0))
 centred = seeded(105, lambda rng: plant_centred(drawn(rng, 1000, 16), 12, 3, 0.25, 4.0))
@@ -98,9 +89,6 @@ transitions = seeded(
 unequal = seeded(98, features, (4, 1, 5), 2, 3, 1.0, (0.15, 0.2))
 #: kappa^2 is above p2, and eps2 just above 1/p2 - 1/kappa^2 = 5/36.
 tight = seeded(99, features, (3, 3), 2, 3, 0.3, (0.05, 0.15))
-tree = seeded(100, features, (7, 4), 3, 2, 0.2, (0.2, 0.45), TREE)
-#: One parent: every two pairs are siblings, and N is M of the children.
-star = seeded(101, features, (7,), 2, 2, 1.0, (0.2, 0.5), [(0, child) for child in range(1, 7)])
 two_classes = seeded(102, clusters, [[2.0, 0.0], [-2.0, 0.0]], 7, 1.0, 0.1)
 three_classes = seeded(103, clusters, 3.0 * np.array([[1.0, 0.0], [-0.5, 0.9], [-0.5, -0.9]]), 4, 0.1, 0.05)
 #: (3): orthogonal rows, one row many times, corners around 0; points in the plane; and points that are all alike, so
@@ -135,7 +123,6 @@ def best_labels(instance: Instance) -> dict[str, Any]:
 CASES = (
     Case("planted-chains", NETWORK, "(9)-(11)", "(11) in one direction", planted_chains, "full"),
     Case("planted-three-labels", NETWORK, "(9)-(11)", "a wrong share 1/kappa^2", planted_three, "reduced"),
-    Case("planted-tree", NETWORK, "(11), (12)", "pairs with the same parent", planted_tree, "delta_cuts"),
     Case("planted-points", POINTS, "section 2.2", "rows without neighbours", seeded(93, planted_points), "reduced"),
     Case("orthogonal-points", POINTS, "section 2.2", "every M is optimal", orthogonal, "reduced"),
     Case("repeated-point", POINTS, "(9)", "the balance of labels left out", repeated, "reduced"),
@@ -144,8 +131,6 @@ CASES = (
     Case("unsupervised-symbols", NETWORK, "(9)-(11)", "observed symbols, a small beta", symbols, "reduced"),
     Case("unsupervised-features", NETWORK, "(9)-(11)", "a sequence of length 1, three labels", unequal, "reduced"),
     Case("balance-tight", NETWORK, "(9)", "balances close to the smallest feasible ones", tight, "full"),
-    Case("unsupervised-tree", NETWORK, "(9)-(11)", "trees", tree, "reduced"),
-    Case("unsupervised-star", NETWORK, "(11)", "every two pairs are siblings", star, "reduced"),
     Case("two-clusters", POINTS, "section 2.2", "two labels", two_classes, "multiclass"),
     Case("three-clusters", POINTS, "section 2.2", "entries of M below 0", three_classes, "multiclass"),
     labelling("groups", "labels that copies do not share", groups),

@@ -3,8 +3,7 @@ r"""The feasible set of the reduced SDP: how far a point is from it, and a feasi
     M - 11'/kappa and N - 11'/kappa^2 semidefinite, diagonals 1, entries >= 0, rows within (9), M and N tied by (11)
 
 (11) holds for all pairs k and l: (M_kl at the current rows, M_kl at the previous rows, N_kl) lies in the tetrahedron
-with the corners (0, 0, 0), (1, 0, 0), (0, 1, 0), (1, 1, 1). With one parent for both (siblings) M_kl at the previous
-rows is 1, and N_kl = M_kl at the current rows.
+with the corners (0, 0, 0), (1, 0, 0), (0, 1, 0), (1, 1, 1).
 
 **Repair.** Either the entries are put right one by one, which may leave eigenvalues below 0; or the matrices are scaled
 to the right diagonal, which leaves them semidefinite and may leave entries and ties wrong. The violations that remain
@@ -22,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from convexstruct.arrays import Flags, Index, Matrix, Point
-from convexstruct.families.unsupervised_margin.interior import Interior, interior
+from convexstruct.arrays import Index, Matrix, Point
+from convexstruct.families.unsupervised_margin.interior import interior
 from convexstruct.rounding import OUTWARD, Rounded, RoundedArray, binned, exact, least_eigenvalue
 
 
@@ -38,30 +37,17 @@ class FeasibleSet:
     pair_balance: float
 
     @cached_property
-    def siblings(self) -> Index:
-        """(p2,) how many pairs have the previous row of each pair, itself among them; all 1 for chains."""
-        return np.asarray(np.bincount(self.pairs[:, 0], minlength=1)[self.pairs[:, 0]])
-
-    @cached_property
-    def inside(self) -> Interior | None:
+    def inside(self) -> tuple[float, float] | None:
         """The point strictly inside, as two numbers; None where the balances leave none."""
-        return interior(self.n_rows, self.siblings, self.n_labels, self.label_balance, self.pair_balance)
-
-    @cached_property
-    def tied(self) -> Flags:
-        """(p2, p2) True where two pairs have the same previous row: siblings, and the diagonal."""
-        return np.asarray(self.pairs[:, :1] == self.pairs[:, 0])
+        return interior(self.n_rows, len(self.pairs), self.n_labels, self.label_balance, self.pair_balance)
 
     @cached_property
     def safe(self) -> Point:
         """M0 and N0 of `interior`."""
         found = self.inside
         assert found is not None, "refused by the reader"
-        m = np.full((self.n_rows, self.n_rows), found.m)
-        n = np.where(self.tied, found.m, found.n)
-        np.fill_diagonal(m, 1.0)
-        np.fill_diagonal(n, 1.0)
-        return {"M": m, "N": n}
+        sizes = self.n_rows, len(self.pairs)
+        return {name: value + (1.0 - value) * np.eye(size) for name, value, size in zip("MN", found, sizes)}
 
     @property
     def shares(self) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -114,14 +100,13 @@ class FeasibleSet:
 
     def entrywise(self, point: Point) -> Point:
         """The point with what can be corrected without rounding: M symmetric, 0 <= M <= 1, diagonals 1, N symmetric,
-        0 <= N <= M at both rows, N = M for siblings; N >= M + M - 1 up to the rounding of that sum."""
+        0 <= N <= M at both rows; N >= M + M - 1 up to the rounding of that sum."""
         m = np.clip(0.5 * point["M"] + 0.5 * point["M"].T, 0.0, 1.0)
         np.fill_diagonal(m, 1.0)
         n = 0.5 * point["N"] + 0.5 * point["N"].T
         if len(self.pairs):
             now, before = self.at_pairs(m)
             n = np.clip(n, np.maximum(now + before - 1.0, 0.0), np.minimum(now, before))
-            n = np.where(self.tied, now, n)
         return {"M": m, "N": n}
 
     def semidefinite(self, point: Point) -> Point:
@@ -133,8 +118,6 @@ class FeasibleSet:
             scale = np.sqrt((1.0 - share) / np.maximum(np.diagonal(x), share * (1.0 - share)))
             x = scale[:, None] * x * scale + share
             np.fill_diagonal(x, 1.0)
-            if name == "N":
-                x = np.where(self.tied, self.at_pairs(found["M"])[0], x)
             found[name] = x
         return found
 
@@ -173,7 +156,7 @@ class FeasibleSet:
             found.append(least_eigenvalue(x - share))
             found.append(_least(balance - abs(x.sum(axis=1) / n - share)))
         if len(self.pairs) > 1:
-            free = ~self.tied
+            free = ~np.eye(len(self.pairs), dtype=bool)
             now, before = (each[free] for each in self.at_pairs(point["M"]))
             pair = point["N"][free]
             found.append(float((np.minimum(now, before) - pair).min(initial=1.0)))

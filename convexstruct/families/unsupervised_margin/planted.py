@@ -52,7 +52,7 @@ def exact(problem: UnsupervisedMargin, m: Matrix, n: Matrix) -> float:
 
 
 def by_kernel(
-    kernel: Any, lengths: Sequence[int], n_labels: int, balances: tuple[float, float], beta: float, pairs: Any = "chain"
+    kernel: Any, lengths: Sequence[int], n_labels: int, balances: tuple[float, float], beta: float, pairs: str = "chain"
 ) -> UnsupervisedMargin:
     """Examples by a kernel between their rows alone."""
     return UnsupervisedMargin.read(
@@ -65,7 +65,6 @@ def plant_labels(
     rng: np.random.Generator,
     labels: Sequence[Labels],
     n_labels: int,
-    pairs: Any = "chain",
     *,
     beta: float = 1.0,
     balances: tuple[float, float] = (0.2, 0.4),
@@ -75,7 +74,7 @@ def plant_labels(
     n = len(y)
     lengths = [len(each) for each in labels]
 
-    read = partial(by_kernel, lengths=lengths, n_labels=n_labels, balances=balances, beta=beta, pairs=pairs)
+    read = partial(by_kernel, lengths=lengths, n_labels=n_labels, balances=balances, beta=beta)
     blank = read(np.eye(n))
     m, pair_relation = relations(blank, y)
     weights = np.triu(rng.integers(1, 4, size=(n, n)) * (m > 0), 1)

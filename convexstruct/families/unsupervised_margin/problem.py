@@ -48,22 +48,23 @@ from convexstruct.families.unsupervised_margin.labels_from_gram import labels_fr
 from convexstruct.families.unsupervised_margin.rounding import lower_bound, upper_bound
 from convexstruct.features.graphs.feature_sizes import uneven
 from convexstruct.features.graphs.gram import check_semidefinite, symmetric
+from convexstruct.graphs import starts
 from convexstruct.rounding import Rounded, RoundedArray, adjoint, exact
 from convexstruct.tolerances import ROUNDING
-from convexstruct.validation.arguments import mapping, number, refuse, sentence, sequence, sized, whole
+from convexstruct.validation.arguments import choice, mapping, number, refuse, sentence, sequence, sized, whole
 from convexstruct.validation.arrays import frozen, predictive, raw, real, wholes
 
 
 @dataclass(frozen=True, eq=False)
 class UnsupervisedMargin:
-    """The reduced SDP of one set of unlabelled sequences or trees; made by `read` or `multiclass`.
+    """The reduced SDP of one set of unlabelled sequences; made by `read` or `multiclass`.
 
     Attributes
     ----------
     features : (p1, d) features of every row; None where a kernel was given instead.
     kernel : (p1, p1) Gram matrix that was given; None where it is features features'.
     lengths : (n,) rows of each example, in the order of the rows.
-    pairs : (p2, 2) previous row, current row; no row is current in two pairs, and there are no cycles.
+    pairs : (p2, 2) previous row, current row: neighbours in an example, or none at all.
     n_labels : kappa. beta : weight of |w|^2 / 2, positive.
     label_balance, pair_balance : eps1 and eps2, shares of p1 and of p2.
     """
@@ -87,12 +88,12 @@ class UnsupervisedMargin:
         beta: float,
         label_balance: float,
         pair_balance: float = 1.0,
-        pairs: ArrayLike | str = "chain",
+        pairs: str = "chain",
         n_symbols: int | None = None,
         kernel: ArrayLike | None = None,
         lengths: ArrayLike | None = None,
     ) -> UnsupervisedMargin:
-        """Validate unlabelled sequences or trees.
+        """Validate unlabelled sequences.
 
         Parameters
         ----------
@@ -103,8 +104,7 @@ class UnsupervisedMargin:
         label_balance : eps1 of (9), above 0: each label has a share of rows within eps1 of 1/kappa.
         pair_balance : eps2 of (9): each pair of labels has a share of pairs within eps2 of 1/kappa^2. 1 excludes
             nothing.
-        pairs : "chain", each row after the one before it in its example, or (p2, 2) rows: previous (the parent's),
-            current (the child's). Rows are counted from 0 through all examples.
+        pairs : "chain", each row after the one before it in its example, or "none".
         n_symbols : number of symbols; by default the largest one that occurs plus 1.
         kernel : (p1, p1) Gram matrix over all rows, positive semidefinite, in place of features.
         lengths : with ``kernel``, rows of each example.
@@ -137,7 +137,7 @@ class UnsupervisedMargin:
             features,
             matrix,
             sizes.astype(np.intp),
-            _read_pairs(pairs, sizes),
+            _read_pairs(pairs, sizes.astype(np.intp)),
             kappa,
             number("beta", beta, above=0),
             number("label_balance", label_balance, above=0),
@@ -149,12 +149,10 @@ class UnsupervisedMargin:
                 raise sentence(
                     f"label_balance is {at:g}, too tight for {rows}: no double is inside, wanted 1e-12 or more"
                 )
-            siblings = problem.feasible.siblings
-            least = least_pair_balance(n_rows, siblings, kappa)
-            known = "is known to exist" if siblings.max() > 1 else "exists"
+            least = least_pair_balance(problem.n_pairs, kappa)
             raise sentence(
                 f"pair_balance is {problem.pair_balance:g}, too tight for {problem.n_pairs} pairs and {kappa} labels: "
-                f"wanted above {least:.9g}, the smallest for which a feasible N {known}"
+                f"wanted above {least:.9g}, the smallest for which a feasible N exists"
             )
         return problem
 
@@ -170,7 +168,7 @@ class UnsupervisedMargin:
             As `read`.
         """
         table = real("x", x, ("points", "features"))
-        return cls.read([table], n_labels, beta=beta, label_balance=balance, pairs=np.zeros((0, 2), dtype=np.int64))
+        return cls.read([table], n_labels, beta=beta, label_balance=balance, pairs="none")
 
     def __repr__(self) -> str:
         return (
@@ -349,28 +347,8 @@ def _read_observations(given: Any, n_symbols: Any) -> tuple[Matrix, Index]:
 
 
 def _read_pairs(given: Any, lengths: Index) -> Index:
-    """Pairs (p2, 2) of a forest, both rows of the same example."""
-    n, example = int(lengths.sum()), np.repeat(np.arange(len(lengths)), lengths)
-    if isinstance(given, str):
-        if given != "chain":
-            refuse("pairs", given, "'chain' or an array (p2, 2) of rows")
-        current = np.flatnonzero(np.append(True, example[1:] != example[:-1]) == 0)
-        return frozen(np.stack((current - 1, current), axis=1).astype(np.intp))
-    read = raw("pairs", given, "'chain' or an array (p2, 2) of rows")
-    if read.size == 0:
+    """Pairs (p2, 2) of neighbours, both rows of the same example."""
+    if choice("pairs", given, ("chain", "none")) == "none":
         return frozen(np.zeros((0, 2), dtype=np.intp))
-    rows = wholes("pairs", given, ("pairs", 2), least=0, most=n - 1, why="previous row, current row")
-    apart = np.flatnonzero(example[rows[:, 0]] != example[rows[:, 1]])
-    if len(apart):
-        raise sentence(f"pairs[{apart[0]}] ties rows of two examples, wanted both rows in one")
-    twice = np.flatnonzero(np.bincount(rows[:, 1], minlength=n) > 1)
-    if len(twice):
-        raise sentence(f"pairs has row {twice[0]} as the current one twice, wanted trees: at most one parent a row")
-    parent = np.arange(n)
-    parent[rows[:, 1]] = rows[:, 0]
-    for _ in range(n.bit_length()):  # after k rounds: the ancestor 2^k steps up, at most the root
-        parent = parent[parent]
-    rooted = np.isin(parent, np.setdiff1d(np.arange(n), rows[:, 1]))
-    if not rooted.all():
-        raise sentence(f"pairs has row {np.flatnonzero(~rooted)[0]} on or below a cycle, wanted trees")
-    return frozen(rows.astype(np.intp))
+    current = np.setdiff1d(np.arange(lengths.sum()), starts(lengths))
+    return frozen(np.stack((current - 1, current), axis=1))

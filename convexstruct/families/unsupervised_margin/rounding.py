@@ -14,7 +14,7 @@ function over the entries:
     sum_{i != j} max(0, P_ij) + sum_i max(high u_i, low u_i) + sum_k max(high v_k, low v_k)
     + sum_{k != l} max(0, w_current, w_previous, w_current + w_previous + w_pair)_kl      (the tetrahedron's corners)
 
-(of siblings w_previous + max(0, w_current + w_pair)). M~ and N~ contribute at most
+M~ and N~ contribute at most
 
     1'M~1/kappa + (1 - 1/kappa) (1'y + p1 max eigenvalue of (M~ - Diag(y)))        and the like for N, kappa^2,
 
@@ -72,7 +72,7 @@ def largest(feasible: FeasibleSet, costs: RoundedArray, pair_costs: RoundedArray
     )
     if len(pair):
         most = most + _of_cone(pair_costs - pair, witness["v"], witness["z"], of_pairs[0])
-        most = most + _of_rows(witness["v"], *of_pairs) + _of_ties(feasible, current, previous, pair)
+        most = most + _of_rows(witness["v"], *of_pairs) + _of_ties(current, previous, pair)
     return most
 
 
@@ -97,12 +97,10 @@ def _of_entries(p: Matrix) -> Rounded:
     return summed(most)
 
 
-def _of_ties(feasible: FeasibleSet, current: Matrix, previous: Matrix, pair: Matrix) -> Rounded:
+def _of_ties(current: Matrix, previous: Matrix, pair: Matrix) -> Rounded:
     """The most that the weighted sum of all triples of (11) can be: the largest corner of each."""
     together = exact(current) + previous + pair
-    free, same = ~feasible.tied, np.eye(len(pair), dtype=bool)
-    siblings = ~free & ~same
-    corners = maximum(np.maximum(np.maximum(current, previous), 0.0)[free], together[free])
-    of_siblings = maximum(together[siblings], previous[siblings])
-    found: Rounded = summed(corners) + summed(of_siblings) + summed(together[same])
+    same = np.eye(len(pair), dtype=bool)
+    corners = maximum(np.maximum(np.maximum(current, previous), 0.0)[~same], together[~same])
+    found: Rounded = summed(corners) + summed(together[same])
     return found

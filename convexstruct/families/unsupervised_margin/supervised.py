@@ -19,13 +19,7 @@ def supervised(problem: UnsupervisedMargin, labels: Any) -> StructuredSVM:
     if not isinstance(problem, UnsupervisedMargin):
         refuse("problem", problem, "an UnsupervisedMargin")
     y = wholes("labels", labels, (problem.n_rows,), least=0, most=problem.n_labels - 1, why="one label a row")
-    first = starts(problem.lengths)
-    edges: Any = "none"
-    if problem.n_pairs:
-        example = np.searchsorted(first, problem.current, side="right") - 1
-        local = problem.pairs - first[example][:, None]
-        edges = [local[example == i] for i in range(len(problem.lengths))]
     return StructuredSVM.read(
-        problem.features, np.split(y, first[1:-1]), problem.n_labels, edges=edges, kernel=problem.kernel,
-        beta=problem.beta,
+        problem.features, np.split(y, starts(problem.lengths)[1:-1]), problem.n_labels,
+        edges="chain" if problem.n_pairs else "none", kernel=problem.kernel, beta=problem.beta,
     )  # fmt: skip

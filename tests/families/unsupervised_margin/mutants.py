@@ -97,7 +97,6 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("one_way", "(11) at the current rows alone", one_way, "planted-chains", "M and N not tied (11)"),
     Mutant("no_row_sums", "C e = e and D e = e left out", no_row_sums, "centred-points", "M not semidefinite"),
     Mutant("from_c", "M made of C", from_c, "unsupervised-features", ABOVE),
-    Mutant("from_c_of_trees", "M made of C", from_c, "planted-tree", "M and N not tied (11)"),
     Mutant(
         "one_label",
         "one label for all rows",

@@ -12,15 +12,12 @@ import pytest
 from convexstruct.families.unsupervised_margin import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.relaxed_loss import RelaxedLoss
 
-TREE = [[2, 3], [0, 1], [0, 2]]  # children before their parents
-
 
 def instance(seed: int) -> tuple[RelaxedLoss, np.random.Generator]:
     """Four rows in quarters, matrices in eighths: all sums are exact in fractions."""
     rng, kappa = np.random.default_rng(seed), 2 + seed % 2
-    pairs: Any = TREE if seed % 3 else "chain"
     rows = rng.integers(-6, 7, size=(4, 2)) / 4.0
-    problem = UnsupervisedMargin.read([rows], kappa, beta=0.125, label_balance=0.3, pair_balance=0.9, pairs=pairs)
+    problem = UnsupervisedMargin.read([rows], kappa, beta=0.125, label_balance=0.3, pair_balance=0.9)
     shapes = {"M": (4, 4), "N": (3, 3), "C": (4, kappa), "D": (3, kappa**2)}
     return RelaxedLoss(problem, {name: rng.integers(0, 9, size=shape) / 8.0 for name, shape in shapes.items()}), rng
 

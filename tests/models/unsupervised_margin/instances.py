@@ -31,14 +31,6 @@ def chains(
     )  # fmt: skip
 
 
-def tree() -> UnsupervisedMargin:
-    """Rows 1 and 2 are children of row 0, row 3 is one of row 2; pairs in no order; a row alone."""
-    rng = np.random.default_rng(7)
-    tables = [rng.normal(size=(4, 2)), rng.normal(size=(1, 2))]
-    pairs = [[2, 3], [0, 1], [0, 2]]
-    return UnsupervisedMargin.read(tables, 2, beta=0.3, label_balance=0.2, pair_balance=0.9, pairs=pairs)
-
-
 def kernel() -> UnsupervisedMargin:
     x = np.random.default_rng(8).normal(size=(4, 1))
     gram = np.exp(-0.5 * (x - x.T) ** 2)
@@ -61,7 +53,6 @@ INSTANCES: dict[str, Callable[[], UnsupervisedMargin]] = {
     "a small beta": lambda: chains(1, (4,), beta=0.01, balances=(0.3, 0.6)),
     "a large beta, a row alone": lambda: chains(6, (3, 1), beta=5.0, balances=(0.3, 0.6)),
     "three labels": lambda: chains(2, (2, 2), 3, balances=(0.3, 0.9)),
-    "a tree": tree,
     "a kernel": kernel,
     "ties": ties,
     "points": points,

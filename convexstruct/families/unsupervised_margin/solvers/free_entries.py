@@ -1,8 +1,8 @@
 r"""The reduced SDP in its free entries: maximise c'x over G x <= h with S_M(x) and S_N(x) semidefinite.
 
-x (d,) holds the entries of M above the diagonal, then those of N but for siblings, where N is M at the current rows. So
-M(x) and N(x) are affine, S_M = M(x) - 11'/kappa, S_N = N(x) - 11'/kappa^2, and c'x is <K, M> + <E, N> less the
-diagonals, divided by the largest cost (`cost_size`). G x <= h are, in this order (`GROUPS`),
+x (d,) holds the entries of M above the diagonal, then those of N. So M(x) and N(x) are affine, with S_M =
+M(x) - 11'/kappa and S_N = N(x) - 11'/kappa^2, and c'x is <K, M> + <E, N> less the diagonals, divided by the
+largest cost (`cost_size`). G x <= h are, in this order (`GROUPS`),
 
     0 <= M where no tie says so,  0 <= N,  N <= M (current),  N <= M (previous),  M + M <= 1 + N,         (11) and signs
     rows of M below and above,  rows of N below and above.                                                           (9)
@@ -24,7 +24,7 @@ GROUPS = ("signs", "none", "current", "previous", "both", "u above", "u below", 
 
 
 def count_entries(problem: UnsupervisedMargin) -> int:
-    """d for chains, an upper bound for trees."""
+    """d, the length of x."""
     n, q = problem.n_rows, problem.n_pairs
     return (n * (n - 1) + q * (q - 1)) // 2
 
@@ -40,21 +40,16 @@ class FreeEntries:
         place = np.zeros((n, n), dtype=np.intp)
         place[first, second] = place[second, first] = np.arange(len(first))
         one, other = np.triu_indices(q, 1)
-        current = place[problem.current[one], problem.current[other]]
-        previous = place[problem.previous[one], problem.previous[other]]
-        self.tied = problem.feasible.tied[one, other]
-        free = ~self.tied
-        own = len(first) + np.arange(np.count_nonzero(free))
-        places = current.copy()
-        places[free] = own
-        self.entries = (first, second, np.arange(len(first))), (one, other, places)
-        self.x = np.concatenate((safe["M"][first, second], safe["N"][one, other][free]))
+        now = place[problem.current[one], problem.current[other]]
+        before = place[problem.previous[one], problem.previous[other]]
+        own = len(first) + np.arange(len(one))
+        self.entries = (first, second, np.arange(len(first))), (one, other, own)
+        self.x = np.concatenate((safe["M"][first, second], safe["N"][one, other]))
 
         d = len(self.x)
         self.c = np.zeros(d)
         self.c[: len(first)] = 2.0 / self.size * problem.gram[first, second]
-        np.add.at(self.c, places, 2.0 / self.size)
-        now, before = current[free], previous[free]
+        self.c[own] = 2.0 / self.size
         seen = np.zeros(d, dtype=bool)
         seen[now] = seen[before] = seen[own] = True
         self.signs = np.flatnonzero(~seen)
@@ -101,14 +96,10 @@ class FreeEntries:
         first, second, _ = self.entries[0]
         p[first[self.signs], second[self.signs]] = -of["signs"]
         one, other, _ = self.entries[1]
-        free = one[~self.tied], other[~self.tied]
-        weights[0][free] = of["both"] - of["current"]
-        weights[1][free] = of["both"] - of["previous"]
-        weights[2][free] = of["current"] + of["previous"] - of["both"] - of["none"]
+        weights[0][one, other] = of["both"] - of["current"]
+        weights[1][one, other] = of["both"] - of["previous"]
+        weights[2][one, other] = of["current"] + of["previous"] - of["both"] - of["none"]
         dual_n = np.zeros((q, q)) if dual_n is None else dual_n
-        tied = one[self.tied], other[self.tied]
-        weights[2][tied] = 2.0 * (1.0 + self.size * dual_n[tied]) - v[tied[0]] - v[tied[1]]
-        weights[0][tied] = -weights[2][tied]
         names = ("W_current", "W_previous", "W_pair")
         return dict(zip(names, weights)) | {
             "P": p,
