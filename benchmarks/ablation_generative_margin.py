@@ -121,7 +121,15 @@ MASTERS = (
 )
 INTERIOR = (
     *options(share=(0.01, 0.1)),
-    *numbers(cutting_planes, CENTRING=(0.1,), TO_BORDER=(0.9,), FIRST_DELTA=(1.0,), NATS=(2.0, NEVER)),
+    *numbers(
+        cutting_planes,
+        CENTRING=(0.1,),
+        TO_BORDER=(0.9,),
+        FIRST_DELTA=(1.0,),
+        LOWERED=(1e3,),
+        GROWTH=(10.0, NEVER),
+        NEAR=(0.1,),
+    ),
 )
 #: Small cases in which parameters end near 0, or at it.
 EDGES = [case.build for case in CASES if case.name in ("hmm-large-eta", "hmm-zeros-in-c")]

@@ -3,7 +3,7 @@
     python benchmarks/defaults.py [--only NAME ...] [--family NAME ...] [--level LOW HIGH] [--limit SECONDS]
                                   [--markdown FILE] [--json FILE]
 
-Fifty problems, from tiny to large. For each, to LOW and to HIGH: the default; every engine of the registry that takes
+Problems from tiny to large. For each, to LOW and to HIGH: the default; every engine of the registry that takes
 the problem, with its default options; and Clarabel on the family's formulation, built and solved, the first of those
 that the registry's systems name (of polynomial size before written out) whose answer certifies that gap. Every run is a
 process of its own with one thread, whose memory is limited. Seconds are the processor's, from the problem to the
@@ -168,7 +168,12 @@ PROBLEMS: Mapping[str, Mapping[str, Callable[[], Any]]] = {
         "ring-100x20-eta-1e-3": Ring(100, 20, eta=1e-3).build,
         "ring-100x20-eta-1": Ring(100, 20, eta=1.0).build,
         "ring-100x20-eta-1e3": Ring(100, 20, eta=1e3).build,
+        "ring-100x20-eta-1e6": Ring(100, 20, eta=1e6).build,
         "ring-30-states": Ring(states=30).build,
+        "noise-100x20-eta-10": Ring(100, 20, 5, "ALL", 10.0).build,
+        "noise-100x20-eta-1e6": Ring(100, 20, 5, "ALL", 1e6).build,
+        "noise-60x10-15-states-eta-1e2": Ring(60, 10, 15, "ALL", 1e2).build,
+        "noise-60x10-15-states-eta-1e5": Ring(60, 10, 15, "ALL", 1e5).build,
         "connect4-1000": partial(connect4, 1000, 1e-2),
         "connect4-5000": partial(connect4, 5000, 1e-2),
     },

@@ -58,7 +58,8 @@ BUDGET = 690.0
 
 @dataclass(frozen=True)
 class Workload:
-    """A ring: K sequences of one length, S states, noise EASY or HARD, eta; the gap at which runs may stop."""
+    """A ring: K sequences of one length, S states, noise EASY, HARD or ALL (no ring is left), eta; the gap at which
+    runs may stop."""
 
     sequences: int = 100
     length: int = 50
@@ -75,10 +76,10 @@ class Workload:
         return f"{self.noise.lower()}-{self.eta:g}{size}"
 
     def build(self) -> GenerativeMargin:
-        from convexstruct.datasets.generated.ring import EASY, HARD, ring
+        from convexstruct.datasets.generated.ring import EASY, HARD, Noise, ring
         from convexstruct.families.generative_margin import GenerativeMargin
 
-        noise = {"EASY": EASY, "HARD": HARD}[self.noise]
+        noise = {"EASY": EASY, "HARD": HARD, "ALL": Noise(1.0, 1.0)}[self.noise]
         data = ring(self.sequences, self.length, self.states, noise, seed=1)
         sizes = data.n_states, data.n_symbols
         return GenerativeMargin.hmm(data.symbols, data.states, *sizes, eta=self.eta, loss="ring")

@@ -140,7 +140,7 @@ def test_the_unit_of_the_objective_does_not_matter(unit: float) -> None:
 def test_a_limit_needs_a_first_multiplier_to_grow_from(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = general("ball")
     monkeypatch.setattr(method, "FIRST_KAP", 0.0)
-    assert solve(problem, tol=HIGH).status is not Status.OPTIMAL
+    assert solve(problem, method.EntropicProximal(), tol=HIGH).status is not Status.OPTIMAL
 
 
 def test_a_wide_witness_is_cut_to_what_h_allows() -> None:

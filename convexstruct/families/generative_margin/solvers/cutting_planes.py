@@ -1,5 +1,6 @@
 r"""Cutting planes with a slack for each example, and masters by a primal-dual interior point method: the default where
-the loss rescales the slacks. Ours in this form; the constraint generation is that of `models.generative_margin.cuts`.
+the loss rescales the slacks, or slacks are dear. Ours in this form; the constraint generation is that of
+`models.generative_margin.cuts`.
 
     each round    s_k = argmax_s a_k(s)'theta + b_k(s) of each example k; a row of the master where that is above eps_k
                   master: (P) of (2)-(5), (28)-(30), with the rows found so far
@@ -22,6 +23,10 @@ it near, and the certificate takes it as 0; not with slacks rescaled by the loss
 
 A master is solved until its gap is half of that of (P), no further: theta is then well inside, where rows are better
 than at a vertex, as with the analytic centre.
+
+**The price of slacks.** At large eta the gap is that of the slacks, and while m is as large, a centre lies where c is
+nothing: at theta of -m. So masters pay a share of eta, at first so much that the slacks cost as much as the rest, and
+more whenever the gap of (P) at that price is small. Multipliers at a lower price are a member of script-D all the same.
 """
 
 from __future__ import annotations
@@ -41,6 +46,7 @@ from convexstruct.core.options import at_least, read_options, share
 from convexstruct.core.quasi_newton import SEARCH_TRIALS
 from convexstruct.core.rounds import PATIENCE, Clock, Patience
 from convexstruct.core.solution import Solution
+from convexstruct.families.generative_margin.member import Evaluation
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.slack_penalties import Linear
 from convexstruct.families.generative_margin.solvers.entropic_proximal.stage import Space
@@ -51,12 +57,12 @@ from convexstruct.marginals.triplets import sums_by
 CENTRING = 0.5
 #: A step goes this share of the way to where a room or a multiplier is 0.
 TO_BORDER = 0.99
-#: A step moves no theta by more, in nats: where some e^theta is nearly 0 the matrix is nearly singular.
-NATS = 8.0
 #: Minus theta of what neither c nor the truth uses, in nats: no labelling that uses it is then the most violated.
 RULED_OUT = 1e4
 #: Missing mass of each block at the start, in nats: far from the border of (4), which is steep.
 FIRST_DELTA = 0.05
+#: The price of the slacks grows by this factor where the gap of (P) at that price is below `NEAR` times its value.
+GROWTH, NEAR = 3.0, 0.5
 
 
 class _Multipliers(NamedTuple):
@@ -91,7 +97,7 @@ class CuttingPlanes:
         ValueError
             If the problem caps its slacks or ties parameters, or the theta of ``start`` does not fit it.
         """
-        _takes(problem)
+        _check(problem)
         master, clock = _Master(problem, starting_theta(problem, start)), Clock("master", "separation")
         patience = Patience(PATIENCE, least_unit(problem))
         best, upper, rounds = master.theta, np.inf, 0
@@ -101,23 +107,28 @@ class CuttingPlanes:
                 rounds += 1
                 if found.value < upper:
                     best, upper = master.theta, found.value
-            gap = min(upper - master.bound, abs(upper))
             with clock("master"):
-                master.add(found.labels, found.slack, self.share * gap)
-                master.solve(self.share * gap, self.max_steps)
+                gap = self.share * master.gap(found)
+                master.add(found.labels, found.slack, gap)
+                master.solve(gap, self.max_steps)
                 master.improve()
             done = patience.ended(upper, master.bound)
             yield Iterate({"theta": best}, master.witness, upper, master.bound, rounds, clock.parts, done)
 
 
-def _takes(problem: GenerativeMargin) -> None:
-    """ValueError for the objectives that have no points strictly inside, or none that a new row leaves inside."""
-    general = problem.general
-    if general is None:
-        return
-    of = general.parameters.limits.of
-    if problem.capped or (of != np.arange(len(of))).any():
-        what = f"the penalty {general.h.name}" if problem.capped else "tied parameters"
+def takes(problem: GenerativeMargin) -> bool:
+    """Whether the objective has points strictly inside, and a new row leaves some inside: no cap, no ties."""
+    if problem.general is None:
+        return True
+    of = problem.general.parameters.limits.of
+    return not problem.capped and bool((of == np.arange(len(of))).all())
+
+
+def _check(problem: GenerativeMargin) -> None:
+    """ValueError for a problem that the method does not take."""
+    if not takes(problem):
+        assert problem.general is not None
+        what = f"the penalty {problem.general.h.name}" if problem.capped else "tied parameters"
         raise ValueError(
             f"problem has {what}, wanted slacks without a cap and no ties: CuttingPlanes keeps to points strictly "
             f"inside; the formulation n_slack takes all, and EntropicProximal where no loss rescales the slacks"
@@ -127,14 +138,15 @@ def _takes(problem: GenerativeMargin) -> None:
 class _Master:
     """(P) with some of the rows (3): a point strictly inside, its multipliers, and the best lower bound so far.
 
-    A (n, d), b (n,), example (n,) : the rows. bound, witness : the best lower bound, and the dual point that proves it.
+    A (n, d), b (n,), example (n,) : the rows. price : the share of eta that slacks cost. bound, witness : the best
+    lower bound, and the dual point that proves it.
     """
 
     def __init__(self, problem: GenerativeMargin, theta: Vector) -> None:
         self.problem, layout = problem, problem.layout
         self._blocks, (R, self._right) = Space(problem).blocks, Space(problem).limits
         self._limits: Matrix = R.toarray()
-        self._paid = problem.eta * problem.examples.weights
+        self.price, self._full, self._least = 1.0, problem.eta * problem.examples.weights, np.inf
         self._h = Linear() if problem.general is None else problem.general.h
         if problem.general is None:
             unused = (problem.c == 0) & (problem.truth_counts == 0)  # mu <= c if no row uses them: none does
@@ -148,7 +160,7 @@ class _Master:
         self._labels: list[Labels] = []
         some = float(problem.c.sum() + problem.eta) / problem.dimension
         blocks = np.ones(len(layout.block_sizes))
-        self._at = _Multipliers(np.zeros(0), self._paid.copy(), blocks, np.full(len(self._right), some))
+        self._at = _Multipliers(np.zeros(0), self._full, blocks, np.full(len(self._right), some))
         self.bound, self.witness = float(problem.dual({})), _nothing
 
     def add(self, labels: Labels, slack: Vector, gap: float) -> None:
@@ -165,6 +177,29 @@ class _Master:
         self.eps[new] = slack[new] + unit + m / self._paid[new]
         room = self.eps[new] - (a @ self.theta + b)
         self._at = self._at._replace(z=np.append(self._at.z, np.minimum(m / room, 0.1 * self._paid[new])))
+
+    @property
+    def _paid(self) -> Vector:
+        """What a unit of each slack costs at the present price; (K,)."""
+        return self.price * self._full
+
+    def gap(self, found: Evaluation) -> float:
+        """The gap of (P) at the present price, or its value if that is less, after ``found`` at theta; the price is
+        raised if the gap is small."""
+        slacks = float(self._full @ self._h.value(found.slack))
+        if not self._labels:
+            rest = max(abs(found.value - slacks), self.problem.trivial_value)
+            self._pay(min(1.0, rest / slacks) if slacks > 0 else 1.0)
+        self._least = min(self._least, found.value - (1.0 - self.price) * slacks)
+        if self.price < 1.0 and self._least - self.bound <= NEAR * abs(self._least):
+            self._pay(min(1.0, GROWTH * self.price))
+            self._least = found.value - (1.0 - self.price) * slacks
+        return min(self._least - self.bound, abs(self._least))
+
+    def _pay(self, price: float) -> None:
+        """Change the price, and the multipliers of eps >= 0 as the second equation of the module wants."""
+        y = self._at.y + (price - self.price) * self._full * self._h.slope(self.eps)
+        self.price, self._at = price, self._at._replace(y=y)
 
     @property
     def n(self) -> int:
@@ -203,14 +238,14 @@ class _Master:
                 self.improve()
                 if value + float(self._paid @ self._h.value(self.eps)) - self.bound <= gap:
                     return
-            m = CENTRING * min(products, 2.0 * gap) / self._n_products
+            m = CENTRING * float(np.clip(products, 0.5 * gap, 2.0 * gap)) / self._n_products
             aim, ratio = _Multipliers(*(m / left for left in room)), [each / left for each, left in zip(at, room)]
             in_theta = slope + self.A.T @ aim.z + self._limits.T @ aim.kap + aim.lam[of] * mass
             in_eps = price - choose @ aim.z - aim.y
             curved = self._paid * self._h.curvature(self.eps) + choose @ ratio[0] + ratio[1]
-            weighted = self.A * ratio[0][:, None]
-            across = choose @ weighted
-            matrix = self.A.T @ weighted - (across / curved[:, None]).T @ across
+            across = (choose * ratio[0]) @ self.A
+            roots, rest = self.A * np.sqrt(ratio[0])[:, None], across / np.sqrt(curved)[:, None]
+            matrix = roots.T @ roots - rest.T @ rest
             matrix += self._limits.T @ (self._limits * ratio[3][:, None])
             steep = (self._blocks.multiply(mass[None])).toarray()
             matrix += steep.T @ (steep * ratio[2][:, None])
@@ -223,8 +258,7 @@ class _Master:
                 self.A @ d_theta - d_eps[self.example], -d_eps, steep @ d_theta, self._limits @ d_theta
             )
             steps = [goal - each + rate * fall for goal, each, rate, fall in zip(aim, at, ratio, falls)]
-            primal = NATS / max(NATS, np.abs(d_theta).max())
-            primal = min(primal, *(_longest(left, -fall) for left, fall in zip(room, falls)))
+            primal = min(1.0, *(_longest(left, -fall) for left, fall in zip(room, falls)))
             dual = min(1.0, *(_longest(each, step) for each, step in zip(at, steps)))
             for _ in range(SEARCH_TRIALS):  # all but (4) is linear
                 moved = self._rooms(self.theta + primal * d_theta, self.eps + primal * d_eps)
@@ -240,7 +274,7 @@ class _Master:
         """Raise the bound by the multipliers, if they do: made to sum to what h allows, and shrunk towards 0."""
         problem = self.problem
         z = self._at.z
-        total = np.bincount(self.example, weights=z, minlength=len(self.eps)) / self._paid
+        total = np.bincount(self.example, weights=z, minlength=len(self.eps)) / self._full
         z = z * np.minimum(1.0, self._h.steepest / np.maximum(total, 1e-300))[self.example]
         mu, omega, mass = self.A.T @ z, float(self.b @ z), np.minimum(total, self._h.steepest)
         if problem.general is None:
@@ -252,7 +286,7 @@ class _Master:
         if bound > self.bound:
             self.bound, labels = bound, list(self._labels)
             shares = np.zeros((self.n, len(self.eps)))
-            shares[self._round, self.example] = t * z / self._paid[self.example]
+            shares[self._round, self.example] = t * z / self._full[self.example]
             self.witness = _written(labels, shares, None if problem.general is None else t * kap)
 
 
