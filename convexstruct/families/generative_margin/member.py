@@ -120,10 +120,12 @@ def _balanced(features: Counts, c: Vector, found: RoundedArray) -> tuple[Rounded
     mixture near by: one that gives up a share ``short`` for labellings which differ from the truth at one position
     each, and which move the excess of one entry to others that lack as much. Their shares need not be known: what they
     take from mu elsewhere, and what they add to omega, raises D, and what they add to a few other entries is bounded.
+    Where the loss rescales the counts, a b_k(s)-th of each labelling's counts is as much as was asked for.
     """
     rise, error = found.value.copy(), found.errors * OUTWARD
     columns = [column for column in bounds.shared_columns(features) if not c[column].any()]
     ruled_out, moved, short = np.zeros(len(c), dtype=bool), np.zeros_like(rise), 0.0
+    least = features.least_loss if isinstance(features, LossRescaled) else 1.0
     ruled_out[[entry for column in columns for entry in column]] = True
     for column in columns:
         much, little = np.maximum(rise + error, 0.0)[column], np.maximum(error - rise, 0.0)[column]
@@ -136,7 +138,7 @@ def _balanced(features: Counts, c: Vector, found: RoundedArray) -> tuple[Rounded
                     break
             else:
                 return found, 0.0
-        short += 2.0 * float(much.sum()) / float(features.examples.weights.min())
+        short += 2.0 * float(much.sum()) / (float(features.examples.weights.min()) * least)
     if not 0.0 < short < 0.5:
         return found, 0.0
     error += 1.001 * (moved + short * np.abs(rise))

@@ -349,14 +349,14 @@ class GenerativeMargin:
         )
 
     @cached_property
-    def _ruled_out(self) -> list[Index]:
+    def ruled_out(self) -> list[Index]:
         """The columns of entries whose counts add up to the same for every labelling, and in which all of c is 0."""
         return [column for column in shared_columns(self.margins) if not self.c[column].any()]
 
     def _balanced(self, mu: Vector) -> Vector:
         # counts in a column are taken as equal to the truth's if their differences sum to at most 1e-6, in uses
         # weighted by the examples' weights: the certificate corrects differences of this size
-        near = [column for column in self._ruled_out if np.abs(mu[column]).sum() <= 1e-6 * self.eta]
+        near = [column for column in self.ruled_out if np.abs(mu[column]).sum() <= 1e-6 * self.eta]
         return np.where(np.isin(np.arange(len(mu)), np.concatenate(near)), 0.0, mu) if near else mu
 
     def aggregate(self, dual_point: Point) -> tuple[Vector, float]:

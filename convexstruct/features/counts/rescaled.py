@@ -13,6 +13,7 @@ one decoding for each value of the loss, all by one pass of `convexstruct.oracle
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, singledispatch
 from typing import Any
@@ -22,7 +23,7 @@ import scipy.sparse as sp
 
 from convexstruct.arrays import Index, Labels, Matrix, Vector
 from convexstruct.brief import brief
-from convexstruct.features.counts.bounds import _between, _moved, _true, excess
+from convexstruct.features.counts.bounds import _between, _moved, _true, excess, gained, shared_columns
 from convexstruct.features.counts.counts import Counts, Examples, Expected
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.network import NetworkCounts, _entries
@@ -89,6 +90,13 @@ class LossRescaled:
         return self.features.loss(labels)
 
     @cached_property
+    def least_loss(self) -> float:
+        """The least loss of a labelling other than the truth; inf if there is no other, 0 if one has no loss."""
+        costs, cards = node_costs(self.features)[0], self.examples.cards
+        costs = np.where(np.arange(costs.shape[1]) < cards[:, None], costs, np.inf)
+        return float(np.min(np.sort(costs, axis=1)[:, 1:2], initial=np.inf))  # the truth has the first, 0
+
+    @cached_property
     def _truth(self) -> sp.csr_array:
         return self.features.counts_each(self.examples.truth)
 
@@ -96,6 +104,18 @@ class LossRescaled:
 @part.register
 def _(features: LossRescaled, low: int, high: int) -> Counts:
     return LossRescaled(part(features.features, low, high))
+
+
+@shared_columns.register
+def _(features: LossRescaled) -> Sequence[Index]:
+    """Those of the map itself, whose counts less the truth's add up to 0; none where a labelling has no loss."""
+    return shared_columns(features.features) if features.least_loss > 0 else ()
+
+
+@gained.register
+def _(features: LossRescaled, old: int, new: int) -> Iterator[Index]:
+    """Those of the map itself: a b_k(s)-th of a labelling's counts and of its weight."""
+    return gained(features.features, old, new)
 
 
 @excess.register

@@ -16,16 +16,19 @@ from convexstruct.core.driver import solve
 from convexstruct.core.iterate import Solver
 from convexstruct.core.solution import Status
 from convexstruct.datasets.generated.networks import random_network
-from convexstruct.families.generative_margin import EntropicProximal, ProximalRSD
+from convexstruct.families.generative_margin import CuttingPlanes, EntropicProximal, ProximalRSD
 from convexstruct.families.generative_margin.member import _balanced
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.features.counts import bounds
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
+from convexstruct.features.counts.rescaled import LossRescaled
 from convexstruct.marginals.enumeration import enumerate_counts
+from convexstruct.models.generative_margin import primal
 from convexstruct.rounding import exact
-from convexstruct.tolerances import MID
+from convexstruct.tolerances import HIGH, MID
 from tests.families.generative_margin.instances import MAKERS, small_hmm, small_network
+from tests.reference import optimum
 
 
 def posed(features: Counts, c: Vector, eta: float) -> GenerativeMargin:
@@ -73,11 +76,12 @@ every_kind = pytest.mark.parametrize("make", KINDS, ids=["chain", "channels", "n
 
 @every_kind
 @pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("solver", [EntropicProximal(), CuttingPlanes()], ids=lambda s: type(s).__name__)
 def test_columns_that_c_rules_out_are_certified_all_the_same(
-    make: Callable[[int], GenerativeMargin], seed: int
+    make: Callable[[int], GenerativeMargin], seed: int, solver: Solver
 ) -> None:
     problem = make(seed)
-    solution = solve(problem, tol="MID")
+    solution = solve(problem, solver, tol="MID")
     assert solution.certificate.gap <= MID.gap, solution.message
     # a witness is balanced by labellings that differ little from the truth: true against every exact value of P
     one, rng = Listed(problem), np.random.default_rng(seed)
@@ -119,17 +123,44 @@ def test_each_way_to_use_another_entry_is_a_labelling_that_there_is(make: Callab
     assert found
 
 
+@every_kind
+@pytest.mark.parametrize("eta", [0.5, 1e3, 1e6])
+def test_so_are_they_where_the_loss_rescales_the_slacks(make: Callable[[int], GenerativeMargin], eta: float) -> None:
+    problem = replace(make(0), rescaled=True, eta=eta)
+    found, said = solve(problem, tol=HIGH), optimum(primal(replace(problem, eta=min(eta, 0.5))))
+    assert found.status is Status.OPTIMAL
+    assert found.primal >= said.value * (1.0 - HIGH.gap)  # it rises with eta
+    if eta == 0.5:
+        assert found.primal == pytest.approx(said.value, rel=HIGH.gap)
+        assert found.lower_bound <= said.upper_bound
+
+
+def test_a_labelling_without_loss_balances_nothing() -> None:
+    counts = HMMCounts.read([[0, 1]], [[0, 1]], 2, 2, [[0.0, 0.3], [0.2, 0.0]])
+    assert LossRescaled(counts).least_loss == 0.2
+    assert len(bounds.shared_columns(LossRescaled(counts))) == 2
+    free = LossRescaled(HMMCounts.read([[0, 1]], [[0, 1]], 2, 2, [[0.0, 0.0], [0.2, 0.0]]))
+    assert free.least_loss == 0.0
+    assert not bounds.shared_columns(free)
+
+
+@pytest.mark.parametrize("cost", [None, 0.1, 3.0])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_balanced_member_has_room_for_the_labellings_that_balance_it(seed: int) -> None:
+def test_a_balanced_member_has_room_for_the_labellings_that_balance_it(seed: int, cost: float | None) -> None:
+    """Rescaled by a cost, a labelling with one mistake moves so much of its weight."""
     problem, amount = chain(seed), 1e-9
     table = enumerate_counts(problem.features)
+    features: Counts = problem.features
+    if cost is not None:
+        assert isinstance(features, HMMCounts)
+        features = LossRescaled(replace(features, loss_table=cost * features.loss_table))
     counts = table.counts.toarray()
     differences = counts - counts[table.truth][table.example]
     rise = np.where(problem.c > 0, 0.01, 0.0)
     rise[[6, 9]] = amount, -amount
-    found, short = _balanced(problem.features, problem.c, exact(rise))
+    found, short = _balanced(features, problem.c, exact(rise))
     rest = problem.c > 0
-    assert short > amount
+    assert short * (cost or 1.0) > amount
     assert not found.value[[6, 9]].any()
     assert not found.errors[[6, 9]].any()
     moved = [amount * row for row in differences if row[9] == 1 and row[6] == -1]

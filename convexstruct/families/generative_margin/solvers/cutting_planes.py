@@ -18,8 +18,9 @@ for m that falls. eps is eliminated, since E'(z/s)E is diagonal, and a step is a
 are strictly feasible: after a new row eps_k is raised above it. So each theta is a point of (P), and gives an upper
 bound. Where the first equation holds, with mu = A'z, v = c - mu - R'kap - f' = lam e^theta > 0, as the dual wants.
 
-Where c is 0 in a whole column that the truth uses, mu must be 0 there, which no point inside has. Newton's steps bring
-it near, and the certificate takes it as 0; not with slacks rescaled by the loss, for which no bound is found there.
+Where c is 0 in a whole column that the truth uses, mu must be 0 there, which no point inside has. But one number added
+to all theta of the column changes no row: far down it has no mass, and the first equation then says mu = 0. Rounding
+is left, and the certificate takes it as 0.
 
 A master is solved until its gap is half of that of (P), no further: theta is then well inside, where rows are better
 than at a vertex, as with the analytic centre.
@@ -59,6 +60,8 @@ CENTRING = 0.5
 TO_BORDER = 0.99
 #: Minus theta of what neither c nor the truth uses, in nats: no labelling that uses it is then the most violated.
 RULED_OUT = 1e4
+#: Minus the largest theta of a column without c, in nats: the mass of e^-100 is none, and sums keep their digits.
+LOWERED = 100.0
 #: Missing mass of each block at the start, in nats: far from the border of (4), which is steep.
 FIRST_DELTA = 0.05
 #: The price of the slacks grows by this factor where the gap of (P) at that price is below `NEAR` times its value.
@@ -150,7 +153,7 @@ class _Master:
         self._h = Linear() if problem.general is None else problem.general.h
         if problem.general is None:
             unused = (problem.c == 0) & (problem.truth_counts == 0)  # mu <= c if no row uses them: none does
-            self.theta = np.where(unused, -RULED_OUT, theta - FIRST_DELTA)
+            self.theta = self._lowered(np.where(unused, -RULED_OUT, theta - FIRST_DELTA))
         else:
             self.theta = theta + FIRST_DELTA * (problem.general.parameters.limits.interior - theta)
         k = problem.n_examples
@@ -210,6 +213,13 @@ class _Master:
     def _n_products(self) -> int:
         return len(self.b) + sum(map(len, self._at[1:]))
 
+    def _lowered(self, theta: Vector) -> Vector:
+        """theta with the largest of each column without c at -`LOWERED`."""
+        if self.problem.general is None:
+            for column in self.problem.ruled_out:
+                theta[column] -= LOWERED + theta[column].max()
+        return theta
+
     def _rooms(self, theta: Vector, eps: Vector) -> _Multipliers:
         """What each constraint has left, in the order of the multipliers."""
         mass = self.problem.layout.block_sum(np.exp(theta))
@@ -267,7 +277,7 @@ class _Master:
                 primal *= 0.5
             else:
                 return  # rounding leaves no room
-            self.theta, self.eps = self.theta + primal * d_theta, self.eps + primal * d_eps
+            self.theta, self.eps = self._lowered(self.theta + primal * d_theta), self.eps + primal * d_eps
             self._at = _Multipliers(*(each + dual * step for each, step in zip(at, steps)))
 
     def improve(self) -> None:
