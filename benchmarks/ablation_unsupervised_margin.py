@@ -26,7 +26,7 @@ from convexstruct.families.unsupervised_margin.solvers import (
     reduced_admm,
     splitting,
 )
-from convexstruct.families.unsupervised_margin.solvers.alternating import quadratic_half, semidefinite_half
+from convexstruct.families.unsupervised_margin.solvers.alternating import semidefinite_half
 from convexstruct.families.unsupervised_margin.solvers.diagonal import best_diagonal
 from convexstruct.families.unsupervised_margin.solvers.reduced_admm import ReducedADMM
 from convexstruct.tolerances import HIGH
@@ -65,20 +65,6 @@ def _half(rows: int, beta: float, lam: float, seed: int) -> tuple[UnsupervisedMa
 def _solved(given: tuple[UnsupervisedMargin, Vector]) -> tuple[int, float]:
     problem, lam = given
     half = semidefinite_half(problem, lam, GAP, problem.trivial()[0]["M"])
-    return 1, relative_gap(half.value, half.lower)
-
-
-def _relation(rows: int, beta: float, seed: int) -> tuple[UnsupervisedMargin, Matrix]:
-    """Normal points in the plane, and M of random labels."""
-    rng = np.random.default_rng(seed)
-    problem = UnsupervisedMargin.multiclass(rng.normal(size=(rows, 2)), 2, beta, 0.3)
-    labels = np.where(rng.random(rows) < 0.5, 1.0, -1.0)
-    return problem, (np.outer(labels, labels) + 1.0) / 2.0
-
-
-def _ascended(given: tuple[UnsupervisedMargin, Matrix]) -> tuple[int, float]:
-    problem, m = given
-    half = quadratic_half(problem, m, GAP, np.full(problem.n_rows, 0.5))
     return 1, relative_gap(half.value, half.lower)
 
 
@@ -121,10 +107,8 @@ OF_HALVES = (
         patches={f"{alternating.__name__}:STEPS": 5, f"{alternating.__name__}:BRACKETS": 2000},
     ),
 )
-OF_ASCENT = numbers(alternating, SWEEPS=(1, 2, 15))
 DIAGONALS = [partial(_diagonal, 30, 5, off, seed) for off in (1e-3, 1.0) for seed in (1, 2)]
 HALVES = [partial(_half, n, beta, 0.3, 1) for n in (6, 20) for beta in (0.01, 0.5, 50.0)]
-RELATIONS = [partial(_relation, n, beta, seed) for n in (20, 100) for beta in (0.5, 50.0) for seed in (1, 2)]
 
 #: Of (3): points in space without active rows; and with a small beta, where the optimum is far below the rows' number.
 TWO_CLASSES = [Points(n, beta=beta, seed=1).problem for n, beta in ((30, 2.0), (60, 2.0), (30, 0.01))]
@@ -141,5 +125,4 @@ STUDIES = [
     Study("admm-20-accurate", _some(4, 5), ReducedADMM(), HIGH.gap, OF_ADMM),
     Study("best diagonal", DIAGONALS, Oracle(_found), 1e-8, OF_DIAGONAL),
     Study("alternation, semidefinite half", HALVES, Oracle(_solved, calls=2), GAP, OF_HALVES),
-    Study("alternation, quadratic half", RELATIONS, Oracle(_ascended), GAP, OF_ASCENT),
 ]

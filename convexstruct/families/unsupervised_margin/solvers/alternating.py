@@ -15,9 +15,8 @@ h = e and not by labels. This end is not a local minimum either (corrected), sin
 together along h = e.
 
 **Quadratic half** (Proposition 1's minimum for given M): the maximum of e'lambda - lambda'Q lambda / 2 over
-0 <= lambda <= 1 with Q = K o M / beta has the same value, and its maximiser attains the minimum. It is found by
-coordinate ascent with Newton steps in the coordinates strictly inside (0, 1), until the relative gap between the two
-objectives is small enough.
+0 <= lambda <= 1 with Q = K o M / beta has the same value, and its maximiser attains the minimum. It is the dual (2) of
+a support vector machine (`RegularizedRisk`) on rows Z with Z Z' = Q, all of the label 1.
 
 **Semidefinite half** (`PermutationInvariantMargin` with lambda fixed): ADMM, as in `splitting`, with three copies of M:
 one with (M + 1)/2 - 11'/2 semidefinite; one with rows within the balance; and one in the losses
@@ -43,22 +42,21 @@ import numpy as np
 from convexstruct import deadline
 from convexstruct.arrays import Matrix, Point, Tensor, Vector
 from convexstruct.core.certificates import relative_gap
+from convexstruct.core.driver import solve
 from convexstruct.core.iterate import Iterate
-from convexstruct.core.options import at_least, positive, read_options, seed
 from convexstruct.core.solution import Solution
+from convexstruct.families.regularized_risk import RegularizedRisk
 from convexstruct.families.unsupervised_margin.permutation_invariant import (
     PermutationInvariantMargin,
     check_two_classes,
 )
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
-from convexstruct.tolerances import MID
-from convexstruct.validation.arguments import number, sentence
+from convexstruct.tolerances import HIGH, MID
+from convexstruct.validation.arguments import sentence
 
 #: ADMM: weight of the distance between the copies, in units of the largest cost; over-relaxation (from 1.5 to 1.8 is
 #: customary: Boyd and others 2011, 3.4.3); steps between two computations of the bounds; and such computations at most.
 PENALTY, RELAXATION, STEPS, BRACKETS = 0.3, 1.7, 50, 200
-#: Coordinate ascent: sweeps between two Newton steps, and rounds of sweeps and a Newton step at most.
-SWEEPS, ROUNDS = 5, 500
 
 
 class Half(NamedTuple):
@@ -95,7 +93,7 @@ def rounds(problem: UnsupervisedMargin, lam: Vector, gap: float) -> Iterator[Rou
         if matrix.value < value:
             m, value = matrix.found, matrix.value
         between = value
-        quadratic = quadratic_half(problem, m, gap, lam)
+        quadratic = quadratic_half(problem, m)
         if quadratic.value < value:
             lam, value = quadratic.found, quadratic.value
         left = max(before - matrix.lower, between - quadratic.lower) / max(abs(before), np.finfo(float).tiny)
@@ -105,18 +103,7 @@ def rounds(problem: UnsupervisedMargin, lam: Vector, gap: float) -> Iterator[Rou
 
 @dataclass(frozen=True)
 class Alternation:
-    """The alternation as a solver of (3), which it need not solve. restarts : number of starts; the first is ``first``
-    everywhere, from above 0 to 1, the others are uniform draws from 0 to 1. seed : of the draws. gap : relative gap of
-    each half, and the relative decrease of the loss in a round above which another round follows."""
-
-    restarts: int = 1
-    first: float = 0.5
-    seed: int = 0
-    gap: float = MID.gap
-
-    def __post_init__(self) -> None:
-        first = lambda name, value: number(name, value, above=0, most=1)  # noqa: E731
-        read_options(self, restarts=at_least(1), first=first, seed=seed, gap=positive)
+    """The alternation as a solver of (3), which it need not solve, from lambda = 1/2."""
 
     def iterate(self, problem: PermutationInvariantMargin, start: Solution | None = None) -> Iterator[Iterate]:
         """Yield M and lambda after each round, with the lower bound of (3) that this lambda proves; ``start`` gives the
@@ -139,29 +126,21 @@ class Alternation:
             said = "K / beta overflows, so that no half can be solved: scale the features down, or raise beta"
             yield Iterate(point, kept, problem.primal(point).upper, bound, 0, done=True, message=said)
             return
-        rng, best, calls = np.random.default_rng(self.seed), None, 0
-        for k in range(self.restarts):
-            lam = np.full(data.n_rows, self.first) if k == 0 else rng.random(data.n_rows)
-            if k == 0 and start is not None:
-                lam = np.clip(start.point["x"], 0.0, 1.0)
-            for each in rounds(data, lam, self.gap):
-                calls += 2
-                witness = _scaled(problem, each.witness)
-                if (proved := problem.dual(witness).lower) > bound:
-                    bound, kept = proved, witness
-                point = {"M": each.M, "N": np.zeros((0, 0)), "x": each.lam, "z": np.zeros(2 * data.n_rows)}
-                here = Iterate(point, kept, each.values[1], bound, calls)
-                yield here
-            if best is None or here.primal < best[0].primal:
-                best = here, each.left
-        assert best is not None
-        found, left = best
+        lam = np.full(data.n_rows, 0.5) if start is None else np.clip(start.point["x"], 0.0, 1.0)
+        for k, each in enumerate(rounds(data, lam, MID.gap), start=1):
+            witness = _scaled(problem, each.witness)
+            if (proved := problem.dual(witness).lower) > bound:
+                bound, kept = proved, witness
+            point = {"M": each.M, "N": np.zeros((0, 0)), "x": each.lam, "z": np.zeros(2 * data.n_rows)}
+            here = Iterate(point, kept, each.values[1], bound, 2 * k)
+            yield here
         said = (
-            f"neither M nor lambda alone lowers the loss by more than {max(left, 0.0):.1e} of it, as the bounds of "
-            "both halves prove; it need not be a local minimum; the lower bound is that of (3) at the best lambda met"
+            f"neither M nor lambda alone lowers the loss by more than {max(each.left, 0.0):.1e} of it, as the bounds "
+            "of both halves prove; it need not be a local minimum; the lower bound is that of (3) at the best lambda "
+            "met"
         )
-        flat = left <= 2.0 * self.gap  # a half ends within ``gap`` of its minimum, and gains no more than ``gap``
-        yield replace(found, dual_point=kept, lower_bound=bound, done=True, message=said, stationary=flat)
+        flat = each.left <= 2.0 * MID.gap  # a half ends within this gap of its minimum, and gains no more than it
+        yield replace(here, done=True, message=said, stationary=flat)
 
 
 def _scaled(problem: PermutationInvariantMargin, witness: Point) -> Point:
@@ -184,27 +163,15 @@ def _value(problem: UnsupervisedMargin, m: Matrix, lam: Vector) -> float:
     return float(lam @ image) / 2 + float(np.maximum(1.0 - image, 0.0).sum())
 
 
-def quadratic_half(problem: UnsupervisedMargin, m: Matrix, gap: float, start: Vector) -> Half:
-    """Proposition 1's minimum over lambda for given M, to a relative gap."""
-    q = _quadratic(problem, m)
-    lam, size, lower = start.copy(), np.diagonal(q), 0.0
-    for _ in range(ROUNDS):
-        deadline.check()
-        for i in np.tile(np.arange(len(lam)), SWEEPS):
-            rest = 1.0 - float(q[i] @ lam)
-            best = lam[i] + rest / size[i] if size[i] > 0 else float(rest > 0)
-            lam[i] = min(max(best, 0.0), 1.0)
-        inside = (lam > 0) & (lam < 1)
-        if inside.any():
-            left = (1.0 - q @ lam)[inside]
-            step = np.linalg.lstsq(q[np.ix_(inside, inside)], left, rcond=None)[0]
-            room = np.where(step > 0, 1.0 - lam[inside], lam[inside]) / np.maximum(np.abs(step), 1e-300)
-            lam[inside] = np.clip(lam[inside] + min(1.0, float(room.min())) * step, 0.0, 1.0)
-        lower = float(lam.sum() - lam @ q @ lam / 2)
-        value = _value(problem, m, lam)
-        if relative_gap(value, lower) <= gap:
-            break
-    return Half(lam, value, lower)
+def quadratic_half(problem: UnsupervisedMargin, m: Matrix) -> Half:
+    """Proposition 1's minimum over lambda for given M."""
+    q, n = _quadratic(problem, m), problem.n_rows
+    values, vectors = np.linalg.eigh(q)
+    machine = RegularizedRisk.binary(vectors * np.sqrt(np.maximum(values, 0.0)), np.ones(n), 1.0 / n)
+    witness = solve(machine, tol=HIGH.gap).dual_point
+    assert witness is not None
+    lam = np.clip(n * witness["alpha"], 0.0, 1.0)
+    return Half(lam, _value(problem, m, lam), float(lam.sum() - lam @ q @ lam / 2))
 
 
 def semidefinite_half(problem: UnsupervisedMargin, lam: Vector, gap: float, start: Matrix) -> Half:
