@@ -34,6 +34,7 @@ from convexstruct.rounding import (
     compensated,
     exact,
     gamma,
+    joined,
     magnitudes,
     summed,
     total,
@@ -164,8 +165,8 @@ class Marginals:
         if len(used) < features.n_nodes and self.absolute:  # all other rows are 0 but for underflow
             rest = magnitudes(features.node_features.T, np.full(features.n_nodes, features.n_labels * self.absolute))
             first = first + RoundedArray(np.zeros(first.shape), rest[:, None])
-        parts = (first.T.reshape(-1), self._edges())
-        return RoundedArray(np.concatenate([part.value for part in parts]), np.concatenate([x.errors for x in parts]))
+        found: RoundedArray = joined(first.T, self._edges())
+        return found
 
     def _edges(self) -> RoundedArray:
         """The part of Psi that belongs to w_edge."""

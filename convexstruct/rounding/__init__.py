@@ -26,8 +26,6 @@ from __future__ import annotations
 
 from convexstruct.rounding.functions import (
     BLOCK,
-    BLOCK_TERMS,
-    EXACT_TERMS,
     adjoint,
     binned,
     compensated,
@@ -48,7 +46,6 @@ from convexstruct.rounding.functions import (
     product,
     row_norms,
     square,
-    squares,
     summed,
     total,
     up,
@@ -69,9 +66,7 @@ from convexstruct.rounding.numbers import (
 
 __all__ = [
     "BLOCK",
-    "BLOCK_TERMS",
     "EPS",
-    "EXACT_TERMS",
     "FUNCTION",
     "GREATEST",
     "OUTWARD",
@@ -102,7 +97,6 @@ __all__ = [
     "product",
     "row_norms",
     "square",
-    "squares",
     "summed",
     "total",
     "up",

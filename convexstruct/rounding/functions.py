@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Index, Matrix, Tensor, Vector
+from convexstruct.arrays import Index, Tensor, Vector
 from convexstruct.rounding.numbers import FUNCTION, OUTWARD, TINY, UNIT, Rounded, RoundedArray, gamma, split
 
 #: `summed` adds blocks of BLOCK_TERMS terms one after the other, then the sums of the blocks in the same way; once at
@@ -113,15 +113,20 @@ def binned(x: Any, index: Index, size: int) -> Any:
     value, rest = np.zeros(size), x.value
     error = np.bincount(index, weights=x.errors, minlength=size) if x.error.any() else np.zeros(size)
     for _ in range(3):
-        most = float(np.abs(rest).sum())
-        sigma = float(np.ldexp(1.0, math.frexp(most)[1] + 2)) if math.isfinite(most) else math.nan  # above 4 sum |rest|
-        high = (rest + sigma) - sigma
+        high = _upper(rest, np.abs(rest).sum())
         part, rest = np.bincount(index, weights=high, minlength=size), rest - high
         error = error + np.where((value != 0.0) & (part != 0.0), UNIT * np.abs(value + part), 0.0)
         value = value + part
         if not rest.any():
             return RoundedArray(value, error)
     return RoundedArray(value, error + np.bincount(index, weights=np.abs(rest), minlength=size))
+
+
+def _upper(x: Tensor, most: Any) -> Tensor:
+    """The digits of x down to a power of 2 so high that such parts add up without rounding, where the sum of |x| is
+    ``most``; NaN where that is not finite."""
+    sigma = np.ldexp(1.0, np.frexp(most)[1] + 2) + np.where(most < np.inf, 0.0, np.nan)  # above 4 sum |x|
+    return np.asarray((x + sigma) - sigma)
 
 
 def square(x: Any, operations: int = 0) -> Rounded:
@@ -138,12 +143,6 @@ def square(x: Any, operations: int = 0) -> Rounded:
     rough = total(parts)
     depth = min(len(x), BLOCK) + 2 + 2 * operations
     return Rounded.of(float(rough), rough.allowance, gamma(depth) * float(rough), len(x) * TINY)
-
-
-def squares(x: Matrix, operations: int = 0) -> RoundedArray:
-    """|x_i|^2 of each row of an array; (n,). operations : as in `square`."""
-    value = np.einsum("ij,ij->i", x, x)
-    return RoundedArray(value, gamma(x.shape[1] + 2 + 2 * operations) * value + x.shape[1] * TINY)
 
 
 def compensated(parts: Iterable[Tensor], shape: tuple[int, ...]) -> Tensor:
@@ -229,11 +228,8 @@ def _by_blocks(matrix: Any, x: Tensor, step: int) -> Tensor:
         parts = (spread @ matrix).toarray()
     else:
         parts = np.array([matrix[low : low + step].T @ x[low : low + step] for low in range(0, n, step)])
-    # split at powers of two, the upper parts add up without rounding (`binned`), the lower ones are UNIT as large
-    most = np.abs(parts).sum(axis=0)
-    sigma = np.ldexp(1.0, np.frexp(most)[1] + 2)  # above 4 times the sum of absolute values
-    high = (parts + sigma) - sigma
-    return np.asarray(high.sum(axis=0) + (parts - high).sum(axis=0) + np.where(most < np.inf, 0.0, np.nan))
+    high = _upper(parts, np.abs(parts).sum(axis=0))
+    return np.asarray(high.sum(axis=0) + (parts - high).sum(axis=0))  # the latter are UNIT as large
 
 
 def _of_columns(matrix: Any, x: Tensor, step: int) -> Tensor:

@@ -11,8 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convexstruct.rounding import (
-    BLOCK_TERMS,
-    EXACT_TERMS,
     TINY,
     Rounded,
     binned,
@@ -23,6 +21,7 @@ from convexstruct.rounding import (
     summed,
     total,
 )
+from convexstruct.rounding.functions import BLOCK_TERMS, EXACT_TERMS
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=64)
 

@@ -36,7 +36,7 @@ from convexstruct.arrays import Matrix, Tensor, Vector
 from convexstruct.oracles.blocks import BLOCK
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Side, Tables
 from convexstruct.oracles.polytope.local_polytope import simplex_thresholds
-from convexstruct.rounding import Rounded, RoundedArray, exact, gamma, gammas, maximum, squares, summed, total
+from convexstruct.rounding import Rounded, RoundedArray, exact, gamma, gammas, maximum, summed, total
 
 
 def _flat(table: Tensor) -> Matrix:
@@ -54,12 +54,13 @@ def upper_bound(structure: CliqueTables, m: Tables, d: Sequence[Vector], scale: 
     for g, (component, cards) in enumerate(zip(structure.component, structure.cards)):
         rows, given, z, cells = _flat(a[g]), _flat(m[g]), scale[component], prod(cards)
         half, inside = 0.5 * (exact(d[g]) * d[g]), inside and bool(rows.min(initial=0.0) >= 0.0)
-        own, uniform = squares(rows - given, operations=1), squares((z / cells)[:, None] - given, operations=2)
+        away = exact(rows) - given
+        own, uniform = (away * away).sum(axis=1), np.square((z / cells)[:, None] - given).sum(axis=1)
         missed = exact(rows).sum(axis=1) - z
         near = _spread(structure, g) * rho[component] + (np.abs(missed.value) + missed.errors) / cells
         terms.append(summed(half * own))
         rise += np.bincount(component, half.value * (2.0 * np.sqrt(cells * own.value) + cells * near) * near, n)
-        more, slack = uniform.value - own.value, 1e-9 * (uniform.value + own.value)
+        more, slack = uniform - own.value, 1e-9 * (uniform + own.value)
         spare += np.bincount(component, half.value * (more + slack), n)
         np.maximum.at(worst, component, near * cells / z)
     value = total(terms)
