@@ -161,16 +161,23 @@ def _step(energy: Energy, scores: Matrix, y: Matrix, rounding: Vector) -> Matrix
     A step will do where E falls as Armijo asks, or does not rise beyond its rounding while the gap falls: near the
     minimum of a nearly singular Q a gap of 1e-10 is a fall of 1e-20. Of one that will not, the first shorter one ends
     at the first face, since directions that Q hardly resists are long, and all but useless once they are projected.
+    So are those that lead out of the face where a coordinate lies: they are taken again with that coordinate held.
     """
     g = energy.gradient(scores, y)
-    held = ((y <= NEAR) & (g >= 0.0)) | ((y >= 1.0 - NEAR) & (g <= 0.0))
-    h = energy.hessians(y) * ~(held[:, :, None] | held[:, None, :])
+    low, high, hessians = y <= NEAR, y >= 1.0 - NEAR, energy.hessians(y)
+    held = (low & (g >= 0.0)) | (high & (g <= 0.0))
     most = np.abs(g).max(axis=1, keepdims=True)
     reach = np.abs(np.clip(y - g / np.where(most > 0.0, most, 1.0), 0.0, 1.0) - y).max(axis=1)  # 0 at the minimum alone
-    ridge = reach * most[:, 0] + RIDGE * np.trace(h, axis1=1, axis2=2)
     i = np.arange(y.shape[1])
-    h[:, i, i] += np.where(held, 1.0, ridge[:, None])
-    direction = -np.linalg.solve(h, np.where(held, 0.0, g)[:, :, None])[:, :, 0]
+    for _ in range(2):
+        h = hessians * ~(held[:, :, None] | held[:, None, :])
+        ridge = reach * most[:, 0] + RIDGE * np.trace(h, axis1=1, axis2=2)
+        h[:, i, i] += np.where(held, 1.0, ridge[:, None])
+        direction = -np.linalg.solve(h, np.where(held, 0.0, g)[:, :, None])[:, :, 0]
+        outward = (low & (direction < 0.0)) | (high & (direction > 0.0))
+        if not outward.any():
+            break
+        held = held | outward
     before, gaps, length = energy.values(scores, y), energy.gaps(scores, y), np.ones((len(y), 1))
     found, rest = np.clip(y + direction, 0.0, 1.0), np.arange(len(y))
     away, speed = np.where(direction > 0.0, 1.0 - y, y), np.abs(direction)

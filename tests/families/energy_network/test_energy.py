@@ -72,6 +72,14 @@ def test_minimise_closes_its_gap_whatever_the_rank_of_q(n_labels: int, rank: int
     assert energy.gaps(scores, y).max() <= 1e-12 * size * n_labels
 
 
+def test_minimise_closes_its_gap_where_newtons_step_leads_out_of_the_face_that_it_starts_on() -> None:
+    """Q of rank 1, whose other directions rise by 1e-9; each step was projected away, and 200 left a gap of 4e-9."""
+    q = np.array([0.22, 0.35, 0.02])
+    energy = Energy(np.outer(q, q), np.zeros(0), np.zeros((0, 3)), np.zeros(0))
+    scores = 0.0628 * q + [[2.1e-9, 2.7e-9, 0.0]]
+    assert (energy.gaps(scores, minimise(energy, scores)) <= 1e-15).all()
+
+
 def test_minimise_closes_its_gap_where_q_hardly_resists_a_direction_out_of_the_cube() -> None:
     """Slopes of 1e-10 along the null space of Q: Newton's step is long, and leaves the cube almost at once."""
     rng = np.random.default_rng(0)
