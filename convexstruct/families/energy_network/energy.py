@@ -28,6 +28,9 @@ from convexstruct.rounding import RoundedArray, exact, exp, log, maximum, produc
 ENOUGH = 1e-15
 #: Newton's steps at most: each example takes a few more than its set of free coordinates changes.
 MOST_STEPS = 200
+#: One Newton step in so many begins with a sweep over the coordinates. A sweep moves a coordinate off the face that a
+#: step has brought it to, and the next step would end there at once.
+SWEPT = 4
 #: Halvings of a step at most: shorter steps gain less than a pass over the coordinates.
 MOST_HALVINGS = 20
 #: The share of the decrease that the slope predicts which a step must attain (Armijo).
@@ -119,8 +122,8 @@ def minimise(energy: Energy, scores: Matrix, start: Matrix | None = None) -> Mat
 
     Coordinates at a face that the slope presses against are held; the others take Newton's step, which is projected and
     halved until E falls enough. Where the Hessian has no inverse the step is regularised by the size of the projected
-    slope, which keeps it quadratic (Li, Fukushima, Qi and Yamashita 2004). Between two of these each coordinate in turn
-    is moved to its minimum. (n, L)
+    slope, which keeps it quadratic (Li, Fukushima, Qi and Yamashita 2004). Before one of `SWEPT` of these each
+    coordinate in turn is moved to its minimum. (n, L)
     """
     y = np.full(scores.shape, 0.5) if start is None else start.copy()
     block = max(1, BLOCK_ENTRIES // scores.shape[1] ** 2)
@@ -134,9 +137,10 @@ def _minimise(energy: Energy, scores: Matrix, y: Matrix) -> None:
     steepest = energy.Q + 0.25 * (energy.A.T * energy.v) @ energy.A  # at least the Hessian, everywhere
     size = np.abs(scores).sum(axis=1) + np.abs(steepest).sum() + np.abs(energy.v) @ (np.abs(energy.b) + 1.0)
     rest = np.arange(len(y))
-    for _ in range(MOST_STEPS):
+    for k in range(MOST_STEPS):
         deadline.check()
-        y[rest] = _swept(steepest, energy.gradient(scores[rest], y[rest]), y[rest])
+        if k % SWEPT == 0:
+            y[rest] = _swept(steepest, energy.gradient(scores[rest], y[rest]), y[rest])
         gaps = energy.gaps(scores[rest], y[rest])
         rest = rest[~(gaps <= ENOUGH * size[rest])]
         if not len(rest) or not np.isfinite(gaps).all():

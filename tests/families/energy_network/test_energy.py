@@ -80,6 +80,20 @@ def test_minimise_closes_its_gap_where_newtons_step_leads_out_of_the_face_that_i
     assert (energy.gaps(scores, minimise(energy, scores)) <= 1e-15).all()
 
 
+@pytest.mark.parametrize("swept", [module.SWEPT, 1])
+def test_minimise_closes_its_gap_where_many_faces_are_met_if_few_steps_begin_with_a_sweep(
+    swept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Q of half the rank, scores near its range. A sweep before each step moves coordinates off the faces again."""
+    monkeypatch.setattr(module, "SWEPT", swept)
+    rng, worst = np.random.default_rng(5), 0.0
+    for b in rng.normal(size=(20, 8, 4)):
+        energy = Energy(b @ b.T, np.zeros(0), np.zeros((0, 8)), np.zeros(0))
+        scores = rng.uniform(size=(20, 8)) @ b @ b.T + 10.0 ** rng.uniform(-6, 0) * rng.normal(size=(20, 8))
+        worst = max(worst, float(energy.gaps(scores, minimise(energy, scores)).max()))
+    assert (worst <= 1e-12) is (swept > 1)
+
+
 def test_minimise_closes_its_gap_where_q_hardly_resists_a_direction_out_of_the_cube() -> None:
     """Slopes of 1e-10 along the null space of Q: Newton's step is long, and leaves the cube almost at once."""
     rng = np.random.default_rng(0)
