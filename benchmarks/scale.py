@@ -138,8 +138,8 @@ def from_files(family: str, paths: list[str], kind: str) -> dict[str, Any]:
 def sequences(path: str) -> int:
     """How many a file has."""
     with np.load(path) as file:
-        lengths: Any = file["lengths"]
-        return len(lengths)
+        n: int = np.size(file["lengths"])
+    return n
 
 
 def read(made: Any, paths: list[str], scale: dict[str, float]) -> Any:

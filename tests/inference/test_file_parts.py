@@ -59,6 +59,8 @@ class Data:
             rest |= {"n_classes": self.n_labels} if more["loss"] == "multiclass" else {}
             weights = np.repeat(self.weights, [len(y) for y in self.y])
             here = getattr(RISK, more["loss"])(x, np.concatenate(self.y), weights=weights, **rest)
+        elif kind is MARGIN:
+            here = MARGIN.hmm(self.symbols, self.y, self.n_labels, SYMBOLS, weights=self.weights, **more)
         elif kind is HMM:
             here = HMM.read(self.symbols, n_symbols=SYMBOLS, weights=self.weights, **more)
         else:
@@ -72,6 +74,9 @@ def data(tmp_path: Path) -> Data:
 
 
 FIELD, SVM, HMM, RISK = cs.ConditionalRandomField, cs.StructuredSVM, cs.HiddenMarkov, cs.RegularizedRisk
+MARGIN = cs.GenerativeMargin
+#: Distributions by which no state shows the last symbol.
+ZERO = np.concatenate((np.full(LABELS + LABELS**2, 1 / LABELS), np.tile([0.25, 0.25, 0.25, 0.25, 0.0], LABELS)))
 COSTS = np.array([[0.0, 1.0, 2.0], [0.5, 0.0, 1.0], [3.0, 1.0, 0.0]])
 KINDS = [
     pytest.param(FIELD, {"C_mean": 2.0}, id="field"),
@@ -80,6 +85,8 @@ KINDS = [
     pytest.param(SVM, {"C_mean": 3.0}, id="svm"),
     pytest.param(SVM, {"lam": 1e-2, "loss": COSTS}, id="svm-costs"),
     pytest.param(HMM, {"n_states": 2}, id="hmm"),
+    pytest.param(MARGIN, {"eta": 0.1}, id="margin"),
+    pytest.param(MARGIN, {"eta": 0.5, "loss": COSTS}, id="margin-costs"),
     pytest.param(RISK, {"loss": "multiclass", "lam": 1e-2}, id="risk"),
     pytest.param(RISK, {"loss": "multiclass", "lam": 0.1, "cost": COSTS}, id="risk-costs"),
     pytest.param(RISK, {"loss": "ordinal", "lam": 1e-2, "thresholds": [-0.5, 1.0]}, id="risk-ordinal"),
@@ -100,7 +107,10 @@ def points(kind: Any, here: Any) -> Iterator[tuple[Any, Any]]:
         return
     for w in (np.zeros(here.dimension), np.random.default_rng(2).normal(size=here.dimension)):
         dual = {"gibbs": w[None], "gibbs_shares": np.full((1, getattr(here, "n_examples", 0)), 0.9)}
-        if kind is RISK:
+        if kind is MARGIN:
+            dual |= {"gibbs_shares": np.full((1, 1), 0.01), "gibbs_loss": np.array([0.7])}
+            yield here.shift(w), dual
+        elif kind is RISK:
             yield w.reshape(here.shape), {"gibbs": w[None], "gibbs_loss": np.array([0.7])}
         else:
             yield w, dual | ({"gibbs_loss": np.array([0.7])} if kind is SVM else {})
@@ -118,14 +128,14 @@ def test_bounds_of_a_run_from_files_are_those_of_the_examples_here(
 ) -> None:
     data = Data(tmp_path, sparse)
     here, filed = data.both(kind, **more)
-    limit: Any = {"tol": 1e-6, "max_iterations": 12 if kind in (FIELD, HMM) else 2}
+    limit: Any = {"tol": 1e-6, "max_iterations": 12 if kind in (FIELD, HMM, MARGIN) else 2}
     wanted, kept = (cs.solve(problem, **limit) for problem in (here, filed))
     streamed = cs.solve(data.both(kind, memory=0, **more)[1], **limit)
     alike(streamed, kept)
     for place in [] if sparse else places():
         with place as executor:
             alike(cs.solve(filed, executor=executor, **limit), kept)
-    if kind in (FIELD, HMM):  # the default of the others here keeps numbers an example
+    if kind in (FIELD, HMM):  # the others here keep numbers an example, or have a metric of all
         assert kept.iterations == wanted.iterations
         alike(kept, wanted)
     assert kept.lower_bound <= wanted.primal
@@ -135,6 +145,8 @@ def test_bounds_of_a_run_from_files_are_those_of_the_examples_here(
 
 def in_memory(kind: Any, here: Any, dual: Any) -> Any:
     """The dual point of a run from files as that of the problem of the examples here."""
+    if kind is MARGIN and dual:
+        return {**dual, "gibbs_shares": np.repeat(dual["gibbs_shares"], here.n_examples, axis=1)}
     if kind is not RISK or not dual:
         return {"alpha": np.zeros(here.n_pieces)} if kind is RISK else dual
     alpha = softmax(here, dual["gibbs"][0], float(dual["gibbs_loss"][0]))
@@ -375,6 +387,9 @@ def test_arguments_that_make_no_sense_are_refused(data: Data) -> None:
     refused: Any = (
         (FIELD, {}, "give no penalty, wanted one"),
         (HMM, {"n_states": 0}, "n_states is 0"),
+        (MARGIN, {"eta": 0.0}, "eta is 0"),
+        (MARGIN, {"eta": 1.0, "c": ZERO}, "c is 0 for symbol 4 in all states"),
+        (MARGIN, {"eta": 1.0, "loss": "zero"}, "loss is 'zero'"),
         (RISK, {"loss": "hinge", "lam": 1.0}, "loss is 'hinge', wanted"),
         (RISK, {"loss": "binary", "lam": 1.0}, "the files have n_labels = 3, wanted 2"),
         (RISK, {"loss": "ordinal", "lam": 1.0}, "thresholds"),

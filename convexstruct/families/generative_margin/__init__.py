@@ -3,6 +3,7 @@
 from convexstruct.core.iterate import Solver
 from convexstruct.core.papers import PAPER_0
 from convexstruct.core.registry import Family, System, register
+from convexstruct.families.generative_margin.in_files import FiledCounts
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.solvers.cutting_planes import CuttingPlanes, takes
 from convexstruct.families.generative_margin.solvers.entropic_proximal import EntropicProximal
@@ -38,6 +39,8 @@ def best(problem: GenerativeMargin, wanted: Profile) -> tuple[Solver, str]:
     """The default solver and the reason for it."""
     if problem.rescaled:
         return CuttingPlanes(), "decodes once for each loss; sums over labellings would take a pass for each"
+    if isinstance(problem.features, FiledCounts):
+        return EntropicProximal(), "sums over all labellings, of the size of theta; metrics of a sample"
     price, d = problem.eta * float(problem.examples.weights.mean()), problem.dimension
     if price > DEAR * (problem.n_examples + FEW) ** 2 * d**2 and d <= LARGEST_MASTER and takes(problem):
         return CuttingPlanes(), "slacks are dear, where few labellings bind and smoothing takes ever more steps"

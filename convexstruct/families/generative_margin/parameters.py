@@ -191,3 +191,14 @@ def sum_level(layout: TableLayout, theta: Vector) -> tuple[Vector, Vector]:
     top, sizes = np.maximum.reduceat(theta, layout.block_start), layout.block_sizes
     operations = sizes + 4 * FUNCTION + 8 * np.log1p(sizes) + 4 * np.where(np.isfinite(top), np.abs(top), 0.0)
     return layout.block_logsumexp(theta), 4 * UNIT * operations
+
+
+def shifted(layout: TableLayout, theta: Vector) -> Vector:
+    """The nearest point of (4) along each block: theta_i - max(0, ln 1'e^theta_i) (paper 0, section 2.3.3).
+
+    The formula is the paper's; its sentence, "a scale of e^theta by" the sum, should say divided. The shift is a few
+    units in the last place larger, so that 1'e^theta_i <= 1 holds in exact arithmetic.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        level, margin = sum_level(layout, theta)
+        return np.asarray(theta - np.where(level + margin > 0, level + 2 * margin, 0.0)[layout.block_of])

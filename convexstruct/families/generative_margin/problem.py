@@ -30,8 +30,7 @@ point is therefore a mixture of labellings and Gibbs distributions q_k(s) ~ exp(
 the arrays that `convexstruct.core.mixtures` names; beta_k = eta w_k (sum of shares times distributions), and a Gibbs
 distribution has the same share in all examples. The problem recomputes (mu, omega) from the mixture.
 
-**Rounding.** `primal` and `dual` carry allowances for rounding: the same formulas, on numbers that carry their errors
-(`convexstruct.rounding`). On ordinary data the allowances are below 1e-12 of the value.
+**Rounding.** `primal` and `dual` are the same formulas on numbers that carry their errors (`convexstruct.rounding`).
 """
 
 from __future__ import annotations
@@ -53,10 +52,17 @@ from convexstruct.families.generative_margin import capped
 from convexstruct.families.generative_margin.constraints import Constraint
 from convexstruct.families.generative_margin.distributions import default_c, stacked
 from convexstruct.families.generative_margin.general import General, read_pieces
-from convexstruct.families.generative_margin.member import Evaluation, Member, digest, member
+from convexstruct.families.generative_margin.in_files import (
+    CountsInFiles,
+    FiledCounts,
+    from_files,
+    member_of,
+    most_violated,
+)
+from convexstruct.families.generative_margin.member import Evaluation, Member, digest
 from convexstruct.families.generative_margin.objectives import Objective
-from convexstruct.families.generative_margin.parameters import sum_level
-from convexstruct.families.generative_margin.segment import best_on_segment, certain_on_segment
+from convexstruct.families.generative_margin.parameters import shifted, sum_level
+from convexstruct.families.generative_margin.segment import balanced, best_on_segment, certain_on_segment
 from convexstruct.families.generative_margin.slack_penalties import SlackPenalty
 from convexstruct.features.counts.bounds import excess, shared_columns
 from convexstruct.features.counts.counts import Counts, Examples, Oracle
@@ -153,6 +159,9 @@ class GenerativeMargin:
         features = NetworkCounts.read(graph, assignments, hidden, loss, weights)
         return cls(features, default_c(c, features.tables), eta, **objective)
 
+    #: Hidden Markov models of sequences in files that only workers read.
+    from_files = classmethod(from_files)
+
     # -- the parts of the problem ------------------------------------------------------------------------------------
 
     @cached_property
@@ -165,12 +174,17 @@ class GenerativeMargin:
 
     @property
     def examples(self) -> Examples:
-        return self.features.examples
+        return self.counts.examples
+
+    @cached_property
+    def counts(self) -> Counts | CountsInFiles:
+        """The feature map; where it lies in files, sums over them."""
+        return CountsInFiles(self.features, self.workers) if isinstance(self.features, FiledCounts) else self.features
 
     @cached_property
     def margins(self) -> Counts:
         """The feature map whose counts and losses stand in the rows (3)."""
-        return LossRescaled(self.features) if self.rescaled else self.features
+        return LossRescaled(self.counts) if self.rescaled else self.counts
 
     @property
     def oracle(self) -> Oracle:
@@ -179,7 +193,9 @@ class GenerativeMargin:
 
     @cached_property
     def shards(self) -> Shards | None:
-        """Feature maps of some of the examples, with about as many hidden variables each."""
+        """Feature maps of some of the examples, with about as many hidden variables each; None for files."""
+        if isinstance(self.features, FiledCounts):
+            return None
         hidden = np.bincount(self.examples.example, minlength=self.n_examples)
         return in_shards(self.workers, hidden, lambda each: part(self.margins, each[0], each[-1] + 1))
 
@@ -198,12 +214,12 @@ class GenerativeMargin:
     @cached_property
     def truth_each(self) -> sp.csr_array:
         """counts_k(s*) for each example; sparse (K, d)."""
-        return self.features.counts_each(self.examples.truth)
+        return self.counts.counts_each(self.examples.truth)
 
     @cached_property
     def truth_counts(self) -> Vector:
         """sum_k w_k counts_k(s*); shape (d,)."""
-        return self.features.counts(self.examples.truth)
+        return self.counts.counts(self.examples.truth)
 
     def uniform(self) -> Vector:
         """theta of uniform distributions; shape (d,)."""
@@ -211,11 +227,8 @@ class GenerativeMargin:
 
     @cached_property
     def trivial_value(self) -> float:
-        """-c'theta at uniform distributions, sum_i ln n_i nats, n_i the size of block i (1 where all are 1).
-
-        The violations eta sum_k w_k eps_k are left out: they are 0 at the optimum of separable data, where a unit that
-        grows with eta would make any gap look small.
-        """
+        """-c'theta at uniform distributions, sum_i ln n_i nats, n_i the size of block i (1 where all are 1). Violations
+        are left out: of separable data they are 0 at the optimum, and with them eta would make any gap look small."""
         return float(-self.c @ self.uniform()) or 1.0
 
     def trivial(self) -> tuple[Point, Point]:
@@ -244,24 +257,16 @@ class GenerativeMargin:
 
     def evaluate(self, theta: Vector) -> Evaluation:
         """P(theta), whether theta satisfies (4) or not, with one call of the oracle; inf where it is undefined."""
-        slack, labels = self.violated(theta)
-        slack = np.where(np.isnan(slack), np.inf, np.maximum(slack, 0.0))
-        weights, truth = self.examples.weights, 0.0 if self.rescaled else self.truth_counts
-        mu = self.eta * (self.margins.counts(labels) - truth)  # the cut of (2)-(5), where h is linear
-        omega = self.eta * float(weights @ self.features.loss(labels))
+        slack, labels, counts, loss = most_violated(self, theta)
+        truth = 0.0 if self.rescaled else self.truth_counts
+        mu, omega = self.eta * (counts - truth), self.eta * loss  # the cut of (2)-(5), where h is linear
         with np.errstate(invalid="ignore", over="ignore"):
             value = float(self._objective(theta, slack))
         return Evaluation(np.inf if np.isnan(value) else value, slack, labels, mu, omega)
 
     def shift(self, theta: Vector) -> Vector:
-        """The nearest point of (4) along each block: theta_i - max(0, ln 1'e^theta_i) (paper 0, section 2.3.3).
-
-        The formula is the paper's; its sentence, "a scale of e^theta by" the sum, should say divided. The shift is a
-        few units in the last place larger, so that 1'e^theta_i <= 1 holds in exact arithmetic.
-        """
-        with np.errstate(invalid="ignore", over="ignore"):
-            level, margin = sum_level(self.layout, theta)
-            return np.asarray(theta - np.where(level + margin > 0, level + 2 * margin, 0.0)[self.layout.block_of])
+        """The nearest point of (4) along each block; see `shifted`."""
+        return shifted(self.layout, theta)
 
     def as_point(self, value: Any) -> Point:
         """Read theta: an array (d,), or a mapping with "theta", or with one array a table."""
@@ -338,8 +343,8 @@ class GenerativeMargin:
         """(t, D) at the best point of safe + t ((mu, omega) - safe), 0 <= t <= 1, inside the domain of D.
 
         Valid for any two members of script-D, which is convex; ``safe`` must lie in the domain (default 0, which does).
-        Where mu <= c implies mu = 0 in a whole column
-        and mu is nearly 0 there, it is taken as 0: `member` proves that a nearby member has it exactly.
+        Where mu <= c implies mu = 0 in a whole column and mu is nearly 0 there, it is taken as 0: `member` proves that
+        a nearby member has it exactly.
         """
         safe_mu, safe_omega = safe if safe is not None else (np.zeros_like(mu), 0.0)
         mu, safe_mu = self._balanced(mu), self._balanced(safe_mu)
@@ -354,10 +359,7 @@ class GenerativeMargin:
         return [column for column in shared_columns(self.margins) if not self.c[column].any()]
 
     def _balanced(self, mu: Vector) -> Vector:
-        # counts in a column are taken as equal to the truth's if their differences sum to at most 1e-6, in uses
-        # weighted by the examples' weights: the certificate corrects differences of this size
-        near = [column for column in self.ruled_out if np.abs(mu[column]).sum() <= 1e-6 * self.eta]
-        return np.where(np.isin(np.arange(len(mu)), np.concatenate(near)), 0.0, mu) if near else mu
+        return balanced(mu, self.ruled_out, self.eta)
 
     def aggregate(self, dual_point: Point) -> tuple[Vector, float]:
         """(mu, omega) of a dual witness, recomputed from the data; negative shares count as 0, and shares that sum to
@@ -397,7 +399,7 @@ class GenerativeMargin:
         key = digest((*mixture, *(() if mass is None else (mass,))))
         last: tuple[bytes, Member] | None = self.__dict__.get("_last")
         if last is None or last[0] != key:
-            last = key, member(self.margins, self.truth_each, self.c, self.eta, mixture, mass, steepest)
+            last = key, member_of(self, mixture, mass, steepest)
             self.__dict__["_last"] = last
         return last[1]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Index, Vector
 from convexstruct.families.generative_margin.member import Member
 from convexstruct.graphs import TableLayout
 from convexstruct.rounding import GREATEST, OUTWARD, UNIT, Rounded, exact, up
@@ -73,3 +73,13 @@ def certain_on_segment(
         t = min(best(high, found.omega)[0], limit)
         at = value(c - t * mu, t * found.omega)
     return (t, at) if at.lower > start[1].lower else start
+
+
+def balanced(mu: Vector, columns: Sequence[Index], eta: float) -> Vector:
+    """mu with 0 in those of the ``columns``, in which it should be 0, where it nearly is.
+
+    Counts in a column are taken as equal to the truth's if their differences sum to at most 1e-6, in uses weighted by
+    the examples' weights: the certificate corrects differences of this size.
+    """
+    near = [column for column in columns if np.abs(mu[column]).sum() <= 1e-6 * eta]
+    return np.where(np.isin(np.arange(len(mu)), np.concatenate(near)), 0.0, mu) if near else mu

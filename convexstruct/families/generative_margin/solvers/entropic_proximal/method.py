@@ -45,6 +45,7 @@ from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, flag, positive, read_options, share
 from convexstruct.core.quasi_newton import Pairs
 from convexstruct.core.solution import Solution
+from convexstruct.families.generative_margin.in_files import CountsInFiles
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.solvers.entropic_proximal.covariance import CountCovariance, Matrices
 from convexstruct.families.generative_margin.solvers.entropic_proximal.descent import Descent, Metric
@@ -56,6 +57,7 @@ from convexstruct.families.generative_margin.solvers.entropic_proximal.stage imp
     Space,
     Stage,
     Value,
+    sample,
     stage_gap,
 )
 from convexstruct.families.generative_margin.solvers.warm_start import starting_theta
@@ -139,13 +141,9 @@ class EntropicProximal:
         """
         _takes(problem)
         run = Run(self, problem, start)
-        if (
-            problem.general is None
-            and start is None
-            and 0 < MANY * self.pilot <= problem.n_examples
-            and can_part(problem.features)
-        ):
-            features = part(problem.features, 0, self.pilot)
+        some, large = sample(problem), 0 < MANY * self.pilot <= _many(problem)
+        if problem.general is None and start is None and large and can_part(some):
+            features = part(some, 0, self.pilot)
             more = float(problem.examples.weights.sum() / features.examples.weights.sum())
             few = Run(self, replace(problem, features=features, eta=problem.eta * more), None, pilot=True)
             while few.smoothing > ROUGH_COST and not few.finished:
@@ -164,6 +162,11 @@ def _takes(problem: GenerativeMargin) -> None:
             "problem has slacks that are rescaled by the loss, wanted others: EntropicProximal sums over labellings, "
             "which would take a pass for each value of the loss; CuttingPlanes takes them"
         )
+
+
+def _many(problem: GenerativeMargin) -> int:
+    """How many examples there are, in files too."""
+    return problem.counts.filed.n_examples if isinstance(problem.counts, CountsInFiles) else problem.n_examples
 
 
 class Run:
@@ -195,7 +198,7 @@ class Run:
         self._history: list[tuple[float, float]] = []
         self._gap = self.smoothing = np.inf  # what smoothing cost at the end of the last stage; relative
         self._covariance: CountCovariance | None = None
-        features = problem.features
+        features = sample(problem)
         if options.newton and isinstance(features, HMMCounts) and features.n_channels == 1:
             self._covariance = CountCovariance(features) if problem.dimension <= LARGEST_DENSE else None
         self._known: Matrices | None = None  # the last covariance computed
@@ -221,7 +224,7 @@ class Run:
         self.tau, self.x, self.smoothing = few.tau, few.x, few.smoothing
         self._gap = few.smoothing * abs(few.best)
         self.upper = self.best = problem.evaluate(self.theta).value
-        self.calls += 2 + few.calls * few.problem.n_examples / problem.n_examples
+        self.calls += 2 + few.calls * few.problem.n_examples / _many(problem)
         self._improve(problem.eta * (expected.counts - problem.truth_counts), problem.eta * expected.loss)
 
     def adopt_covariance(self, few: Run) -> None:
@@ -230,7 +233,7 @@ class Run:
             at = few.measure.theta, few.measure.loss
             every = self.problem.examples.weights.sum() / few.problem.examples.weights.sum()
             self._covariance = CountCovariance(few._covariance.features, float(every))
-            self._cost = few._covariance.cost(*at) * few.problem.n_examples / self.problem.n_examples
+            self._cost = few._covariance.cost(*at) * few.problem.n_examples / _many(self.problem)
             self._known = self._covariance(*at)
             self.calls += self._cost
 

@@ -45,6 +45,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Vector
+from convexstruct.families.generative_margin.in_files import CountsInFiles
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.slack_penalties import Capped
 from convexstruct.families.generative_margin.solvers.entropic_proximal.invariants import (
@@ -91,6 +92,11 @@ class Value:
     cap: Vector  # (K,) multipliers of a cap
 
 
+def sample(problem: GenerativeMargin) -> Any:
+    """The feature map; of examples in files some of them, which have the weight of all: metrics need no more."""
+    return problem.counts.sample if isinstance(problem.counts, CountsInFiles) else problem.features
+
+
 class Space:
     """What all stages of one problem share."""
 
@@ -100,7 +106,7 @@ class Space:
     @cached_property
     def invariants(self) -> tuple[sp.csr_array, sp.csr_array]:
         """The invariants of the counts as columns of Z (d, k), and Z'."""
-        columns = invariants(self._problem.features)
+        columns = invariants(sample(self._problem))
         return columns, sp.csr_array(columns.T)
 
     @cached_property
@@ -149,7 +155,7 @@ class Stage:
     def _weighted(self, b: Vector) -> Any:
         """The features with the weights w_k b_k."""
         p = self.problem
-        return p.features if p.h is None else replace(p.features, weights=p.examples.weights * b)  # type: ignore[type-var]
+        return sample(p) if p.h is None else replace(p.features, weights=p.examples.weights * b)  # type: ignore[type-var]
 
     def at(self, x: Vector) -> Value:
         p, layout, d = self.problem, self.layout, self.problem.dimension
