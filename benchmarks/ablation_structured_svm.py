@@ -130,7 +130,7 @@ SIZES = (
     Mechanism("L-BFGS in scaled weights", patches={f"{svm_problem.__name__}:uniform_variances": _no_variances}),
     *numbers(feature_sizes, EVEN_RATIO=(math.inf,)),
     *numbers(pools, LARGE=(20.0, 1e4, math.inf)),
-    *numbers(restricted_master, RESTORATIONS=(0, 1)),
+    *numbers(restricted_master, LEAST_LEFT=(0.1, 0.9), FALL=(0.999,)),
 )
 BOTH = (*TEMPERING, *POOL_QP)
 DEAR = (

@@ -34,16 +34,16 @@ from convexstruct.tolerances import HIGH
 
 #: A restricted problem counts as solved at this relative gap: a thousandth of the finest that users can name.
 EXACT_GAP = 1e-3 * HIGH.gap
-#: The most steps in a row that improve neither a bound nor complementarity: after these, rounding allows no
-#: improvement. From a poor start a dozen steps may pass before anything improves.
-PATIENCE = 20
+#: The most steps in a row in which neither the gap nor complementarity falls to this share: after these, rounding
+#: allows no improvement. From a poor start a dozen steps may pass before anything improves.
+PATIENCE, FALL = 20, 0.5
 #: A step goes this share of the way to the boundary: nearer to it Mehrotra's directions can cycle.
 STEP_SHARE = 0.9
 #: The first state has this share of the multipliers that its slacks alone would give, and the rest of those of the
 #: earlier optimum: at 1, without the earlier multipliers, rounds take two to four times the Newton steps.
 SPREAD = 0.1
-#: Times that a state's sums and its balance at large features are restored: the second mends what the first has cut.
-RESTORATIONS = 2
+#: The least share of a multiplier that a restoration leaves.
+LEAST_LEFT = 0.5
 #: The most weights for which the system of size d is tried where the Gram matrix has failed: a second a step.
 WIDEST = 2000
 
@@ -192,22 +192,26 @@ class _Newton:
     def restored(self, at: _State) -> _State:
         """A state whose multipliers have the sums c_i, and balance lam w = A'alpha at the large features.
 
-        There the rounding of a multiplier, 1e-16 times a feature of 1e9, is an error that later steps cannot mend. The
-        change D^1/2 L y keeps the sums, and moves A'alpha at the large features by L'L y.
+        There the rounding of a multiplier, 1e-16 times a feature of 1e9, is an error that later steps cannot mend. A
+        change of alpha_j by alpha_j (a_j - m_i)'y, m_i the mean of a in pool i under alpha, keeps the sums, and moves
+        A'alpha at the large features by their covariance times y.
         """
-        large, alpha = self.columns.large, at.alpha
-        if self._root is None or not len(large):
+        columns, owner, alpha = self.columns, self.columns.owner, at.alpha
+        if self._root is None or not len(columns.large):
             return at
-        by_balance = solver(self._large.T @ self._large)
-        for _ in range(RESTORATIONS):
-            alpha = alpha * (self.ceiling / np.add.reduceat(alpha, self.start))[self.columns.owner]
-            short = self.lam * at.w[large] - self.columns.a[:, large].T @ alpha
-            change = self._root * (self._large @ by_balance(short))
-            most = float(np.max(-change / alpha, initial=0.0))
-            if not math.isfinite(most):
-                break
-            alpha = alpha + change * min(1.0, 0.5 / max(most, 0.5))
-        return replace(at, alpha=alpha)
+        rows = self._dense()[0]
+        alpha = alpha * (self.ceiling / np.add.reduceat(alpha, self.start))[owner]
+        short = self.lam * at.w[columns.large] - rows.T @ alpha
+        means = np.add.reduceat(alpha[:, None] * rows, self.start) / self.ceiling[:, None]
+        centred = rows - means[owner]
+        root = np.sqrt(alpha)[:, None] * centred
+        length = np.linalg.norm(root, axis=0)
+        if not (np.isfinite(length).all() and np.isfinite(short).all()):
+            return at
+        unit = 1.0 / np.where(length > 0.0, length, 1.0)
+        # features that add up to none, such as one that all labels share, leave the matrix singular
+        y = unit * np.linalg.lstsq((root * unit).T @ (root * unit), unit * short)[0]
+        return replace(at, alpha=alpha * np.maximum(1.0 + centred @ y, LEAST_LEFT))
 
     def reach(self, by: _State) -> float:
         """The largest step in (0, 1] along ``by`` that keeps everything positive that must be."""
@@ -270,7 +274,7 @@ def _solved(
     means = _of_pools(start, len(b))
     best_w, primal, best_alpha, bound, steps = w, np.inf, np.zeros(len(b)), -np.inf, 0
     at = _near(columns, ceiling, lam, w, start, bounded)
-    since, least = 0, np.inf
+    since, last, least = 0, np.inf, np.inf
     while since <= PATIENCE:
         deadline.check()
         # feasible: the rounding of a step moves the sums of multipliers, the more the larger the features
@@ -282,8 +286,9 @@ def _solved(
         if not (math.isfinite(above) and math.isfinite(below)):
             break
         complement = (float(at.alpha @ at.s) + float(at.z @ at.w[bounded])) / (len(at.s) + len(at.z))
-        since = 0 if above < primal or below > bound or complement < least else since + 1
-        least, steps = min(least, complement), steps + 1
+        gap = min(primal, above) - max(bound, below)
+        since = 0 if gap < min(FALL * last, last) or complement < FALL * least else since + 1
+        last, least, steps = (last if since else gap), min(least, complement), steps + 1
         if above < primal:
             best_w, primal = at.w, above
         if below > bound:
