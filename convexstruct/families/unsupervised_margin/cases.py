@@ -130,7 +130,7 @@ CASES = (
     Case("transitions-alone", NETWORK, "(9)", "the balance of pairs left out", transitions, "reduced"),
     Case("unsupervised-symbols", NETWORK, "(9)-(11)", "observed symbols, a small beta", symbols, "reduced"),
     Case("unsupervised-features", NETWORK, "(9)-(11)", "a sequence of length 1, three labels", unequal, "reduced"),
-    Case("balance-tight", NETWORK, "(9)", "balances close to the smallest feasible ones", tight, "full"),
+    Case("balance-tight", NETWORK, "(9)", "balances close to the smallest feasible ones", tight, "delta_cuts"),
     Case("two-clusters", POINTS, "section 2.2", "two labels", two_classes, "multiclass"),
     Case("three-clusters", POINTS, "section 2.2", "entries of M below 0", three_classes, "multiclass"),
     labelling("groups", "labels that copies do not share", groups),
