@@ -44,7 +44,7 @@ MECHANISMS = (
     ),
     *numbers(direction, ROWS_SHARE=(0.0,), DENSE_PRODUCT=(1.0,), RESIDUAL_FALL=(0.01, 0.03, 0.3)),
     *numbers(direction, SPARSE_ENTRY=(1.0, 15.0), STEP_WORK=(0.0, 3e4, 3e5, 1e6)),
-    *numbers(groups, LARGEST_BLOCK=(0,), BLOCK_RIDGE=(0.0,)),
+    *numbers(groups, LARGEST_BLOCK=(0,), SHARED_BLOCK=(2.0,), BLOCK_RIDGE=(0.0,)),
     *numbers(proximal_point, TAU_LIFTS=(0.0,), WIDENINGS=(0,), LEAST_LIFT=(0.0,), ROWS_TAU=(0.0,), STRETCH=(0.0,)),
     *numbers(proximal_point, HELD_FALL=(0.07, 0.6, 1.0), ROWS_GAP=(1e-8, 1e-6, 1e-4)),
     *numbers(proximal_step, EASY_STEPS=(1e9,)),

@@ -6,7 +6,10 @@ P_g takes the free pieces of group g, less their mean where the group is tight. 
 are not free where they are many, and the scores without curvature: that of the label cancels in a tight group, for each
 piece takes it once. Conjugate gradients are preconditioned
 
-* by the block of each output, where X is dense and has few features;
+* by the block of each output, where X is dense and has few features: near an optimum the blocks differ, for each output
+  has its own rows;
+* there by one block for all outputs where nearly all rows take part in every output, as at the start: its rows'
+  weights are the means over the outputs;
 * else by the diagonal.
 """
 
@@ -26,6 +29,8 @@ from convexstruct.families.regularized_risk.solvers.semismooth_newton.smoothed_r
 #: Features up to which conjugate gradients on several outputs are preconditioned by the block of each output: to make
 #: the blocks takes as long as a quarter as many steps.
 LARGEST_BLOCK = 200
+#: One block serves all outputs where at least this share of all pairs of a row and an output takes part.
+SHARED_BLOCK = 0.75
 #: Ridge on the blocks of the preconditioner, scaled to a diagonal of ones. The curvature of a score counts as 0 below
 #: this share of that without the means: both are above the rounding of sums.
 BLOCK_RIDGE = 1e-9
@@ -205,12 +210,16 @@ def _map(
 
 
 def _blocks(X: Any, squares: Vector, k: int, lam: float) -> Callable[[Vector], Vector]:
-    """right -> the inverse of the diagonal blocks of lam I + A' squares A, one an output, times ``right``."""
+    """right -> the inverse of the diagonal blocks of lam I + A' squares A, one an output, times ``right``; or of one
+    block for all outputs (`SHARED_BLOCK`)."""
     if isinstance(X, Cells):
         parts = [part * np.sqrt(squares[each])[:, None] for part, each in zip(X.parts, X.places)]
     else:
+        table = squares.reshape(-1, k)
+        if np.count_nonzero(table) >= SHARED_BLOCK * table.size:
+            table = table.mean(axis=1, keepdims=True)
         parts = []
-        for each in squares.reshape(-1, k).T:
+        for each in table.T:
             rows = np.flatnonzero(each)
             parts.append(X[rows] * np.sqrt(each[rows])[:, None])
     d = parts[0].shape[1]
@@ -228,4 +237,7 @@ def _blocks(X: Any, squares: Vector, k: int, lam: float) -> Callable[[Vector], V
             lower, failed = lapack.dtrtri(lower, lower=1, overwrite_c=1)
         block[:] = np.eye(d) if failed else lower
     inverse = inverse.transpose(0, 2, 1) @ inverse
+    if len(parts) == 1:
+        one = unit[0] * inverse[0] * unit[0].T
+        return lambda right: np.asarray(right.reshape(k, d) @ one).ravel()
     return lambda right: np.asarray(unit * (inverse @ (unit * right.reshape(k, d, 1)))).ravel()
