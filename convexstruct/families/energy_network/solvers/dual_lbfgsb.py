@@ -25,6 +25,9 @@ from convexstruct.rounding import exact
 #: Rounds in a row that L-BFGS-B ends by itself, after which the rest is rounding: the first of them may have ended for
 #: pairs of a region that is left.
 MOST_ENDED = 2
+#: A round that raises the dual by less than this share of the rest, upper less lower bound, counts as one that ended:
+#: where features differ much in size no number of steps is enough.
+LEAST_RISE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class DualLBFGSB:
             r = np.clip(start.dual_point["r"], 0.0, 1.0)
         # L-BFGS-B's first step has length 1: in this unit of r it is the best step along the slope at r = 0
         penalty = problem.lam * _square(problem.weights(np.ones(shape)))
-        unit = min(1.0, r.size**1.5 / penalty) if penalty > 0.0 else 1.0
+        unit = max(min(1.0, r.size**1.5 / penalty), np.finfo(np.float64).tiny) if penalty > 0.0 else 1.0
 
         def negative(scaled: Vector) -> tuple[float, Vector]:
             nonlocal calls
@@ -56,15 +59,18 @@ class DualLBFGSB:
             slope = signs * problem.energy(point).gradient(problem.scores(point), problem.T + signs * here)
             return 0.5 * problem.lam * _square(point) - float(here.sum()), unit * slope.ravel()
 
-        yield self._shown(problem, r, float(problem.bound(exact(r))), 1)
+        shown = self._shown(problem, r, float(problem.bound(exact(r))), 1)
+        yield shown
         while ended < MOST_ENDED:
             found = scipy.optimize.minimize(
                 negative, r.ravel() / unit, jac=True, method="L-BFGS-B", bounds=scipy.optimize.Bounds(0.0, 1.0 / unit),
                 options={"maxiter": steps, "maxfun": 20 * steps, "maxcor": self.memory, "ftol": 0.0, "gtol": 0.0},
             )  # fmt: skip
-            r = np.clip(unit * found.x.reshape(shape), 0.0, 1.0)
-            ended, steps = ended + 1 if found.nit < steps else 0, 2 * steps
-            yield self._shown(problem, r, -float(found.fun), calls, ended == MOST_ENDED)
+            r, bound = np.clip(unit * found.x.reshape(shape), 0.0, 1.0), -float(found.fun)
+            rose = bound - shown.lower_bound > LEAST_RISE * (shown.primal - shown.lower_bound)
+            ended, steps = 0 if rose and found.nit == steps else ended + 1, 2 * steps
+            shown = self._shown(problem, r, bound, calls, ended == MOST_ENDED)
+            yield shown
 
     def _shown(self, problem: ConvexEnergyNetwork, r: Matrix, bound: float, calls: int, done: bool = False) -> Iterate:
         """W(Y), or the multiple of it that the largest slope left asks for: where every loss is nearly 0, a loss of
@@ -73,7 +79,11 @@ class DualLBFGSB:
         left = float(((2.0 * problem.T - 1.0) * problem.energy(point).gradient(problem.scores(point), y)).max())
         tried = [point, {name: (1.0 + min(max(left, 0.0), 1.0)) * each for name, each in point.items()}]
         value, _, point = min((problem.value(each, problem.worst(each, y)), i, each) for i, each in enumerate(tried))
-        said = "no step raises the dual: the smaller lam is, the sooner its slopes are but rounding" if done else ""
+        said = (
+            "no step raises the dual: where lam is small, or features are large, its slopes are rounding"
+            if done
+            else ""
+        )
         return Iterate(point, {"r": r}, value, bound, calls, done=done, message=said)
 
 

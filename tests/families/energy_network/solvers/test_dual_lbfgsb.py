@@ -42,3 +42,18 @@ def test_the_first_end_is_not_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cs.solve(problem).status is cs.Status.OPTIMAL
     monkeypatch.setattr(dual_lbfgsb, "MOST_ENDED", 1)
     assert cs.solve(problem).status is cs.Status.STALLED
+
+
+@pytest.mark.parametrize("features", [[[8e29]], [[1.0], [8e29]]])
+def test_it_ends_too_where_rounds_raise_the_dual_by_nothing_that_counts(features: list[list[float]]) -> None:
+    """`LEAST_RISE`: each round doubles its steps, and the first of these took more and more of them for ever."""
+    problem = ConvexEnergyNetwork(features, np.zeros((len(features), 1), int), 1e-4)
+    solution = cs.solve(problem, cs.solvers.DualLBFGSB(), max_iterations=20)
+    assert solution.status is cs.Status.STALLED
+    assert solution.message
+    assert solution.lower_bound <= solution.primal
+
+
+def test_features_whose_squares_overflow_are_no_error() -> None:
+    solution = cs.solve(ConvexEnergyNetwork([[1e200]], np.zeros((1, 1), int), 1e-4), cs.solvers.DualLBFGSB())
+    assert solution.lower_bound <= solution.primal
