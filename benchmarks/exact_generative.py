@@ -146,13 +146,10 @@ def generative(rng: RANDOM, ordinary: bool) -> Instance | None:
         cost = rng.uniform(0.2, 2.0, size=(s, s)) * (1 - np.eye(s)) * scale()
         cost = cost if ordinary else cost * 10.0 ** rng.uniform(-20, 0, size=(s, s))
         problem = GenerativeMargin.hmm(symbols, states, s, m, eta=eta, loss=cost, hidden=hidden, weights=weights)
-        told = f"hmm S={s} M={m} lengths={lengths.tolist()} eta={eta:g}"
     else:
-        seed = int(rng.integers(1 << 30))
-        net = random_network(4, n, states=(2, 3), seed=seed)
+        net = random_network(4, n, states=(2, 3), seed=int(rng.integers(1 << 30)))
         chosen: list[Any] = [rng.choice(4, size=rng.integers(1, 4), replace=False).tolist() for _ in range(n)]
         problem = GenerativeMargin.network(net.graph, net.assignments, chosen, eta=eta, weights=weights)
-        told = f"network seed={seed} eta={eta:g}"
     d, layout, kind = problem.dimension, problem.layout, rng.random()
     c = rng.exponential(size=d) + 1e-3
     if kind < 0.4:
@@ -166,23 +163,20 @@ def generative(rng: RANDOM, ordinary: bool) -> Instance | None:
             _ = problem.capped and problem.inside
         except ValueError:  # the limits contradict each other, or leave too little room
             return None
-        told, usual = f"{told}, {problem.h!r}, {problem.f!r}, {problem.constraints!r}", usual and not problem.general
-    exact, mixtures = Listed(problem), list[tuple[Point, bool]]()
+        usual = usual and not problem.general
+    exact, mixtures = Listed(problem), list[Point]()
     for each in itertools.chain.from_iterable(witnesses(rng, problem) for _ in range(2 if problem.general else 8)):
         if problem.general:
             each["mass"] = rng.uniform(0.0, 0.99 if exact.h.steepest == 1.0 else 3.0, size=n)
             each["rows"] = rng.random(len(exact.rows[1])) * (rng.random(len(exact.rows[1])) < 0.5) * 0.3
-        mixtures.append((each, ordinary if problem.general else usual))
-    points = [(problem.repair(theta_of(rng, problem, k % 2 == 0)), usual and k % 2 == 0) for k in range(8)]
-    size = problem.trivial_value if problem.general else problem.evaluate(problem.uniform()).value * ordinary
-    return Instance(problem, points, mixtures, exact.primal, exact.dual, told, usual, size)
+        mixtures.append(each)
+    points = [problem.repair(theta_of(rng, problem, k % 2 == 0)) for k in range(8)]
+    return Instance(problem, exact.primal, exact.dual, usual, points, mixtures)
 
 
 def theta_of(rng: RANDOM, problem: GenerativeMargin, ordinary: bool) -> Point:
     """Ordinary, or with entries of sizes up to 1e300."""
     theta = rng.normal(size=problem.dimension) * rng.choice([0.01, 1.0, 10.0])
-    if rng.random() < 0.2:
-        theta = np.log(np.maximum(problem.c, 1e-300))
     if not ordinary:
         far = rng.random(problem.dimension) < 0.3
         theta[far] = -(10.0 ** rng.uniform(-300, 299, size=int(far.sum())))

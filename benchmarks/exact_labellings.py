@@ -15,9 +15,22 @@ import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks.exact import EXACT, RANDOM, SCALES, ZERO, Exactly, Instance, Row, exactly, log_sum_exp, numbers, twin
+from benchmarks.exact import (
+    EXACT,
+    RANDOM,
+    SCALES,
+    ZERO,
+    Exactly,
+    Instance,
+    Row,
+    exactly,
+    log_sum_exp,
+    moved,
+    numbers,
+    short_run,
+    twin,
+)
 from convexstruct.arrays import Point, Vector
-from convexstruct.core.driver import solve
 from convexstruct.families.gaussian_process import GaussianProcessSequences
 from convexstruct.families.log_linear import ConditionalRandomField
 from convexstruct.families.log_linear.basis import REACH_NATS
@@ -188,7 +201,11 @@ class Margin:
         elif kind == "label":
             parts = [(graphs.tables(i, witness["labels"][:, at]), shares[:, i]) for i, at in enumerate(graphs.nodes)]
         else:
-            tables = graphs.split(*(exactly(witness[f"{name}_marginals"]) for name in ("node", "edge")))
+            node, edge = (exactly(witness[f"{name}_marginals"]) for name in ("node", "edge"))
+            ends = np.stack([edge.sum(axis=2), edge.sum(axis=1)], axis=1)
+            if (node.sum(axis=1) != 1).any() or (ends != node[problem.features.edges]).any():
+                return None  # the problem makes them agree
+            tables = graphs.split(node, edge)
             parts = [(tuple(each[None] for each in two), shares[:, i]) for i, two in enumerate(tables)]
         losses = [self.loss(i, tables[0]) for i, (tables, _) in enumerate(parts)]
         gain = sum(alpha @ loss for (_, alpha), loss in zip(parts, losses))
@@ -226,7 +243,6 @@ def margin(rng: RANDOM, ordinary: bool) -> Instance | None:
     options["scaling"] = "slack" if rng.random() < 0.4 else "margin"
     if "inference" in options:
         loss, options["scaling"] = ("hamming" if loss == "zero_one" else loss), "margin"
-    told = f"{kind}, {size} labels, {loss}, {options}"
     if loss == "matrix":
         loss = np.abs(numbers(rng, (size, size), ordinary)) * (1 - np.eye(size))
     elif loss == "tables":
@@ -242,18 +258,16 @@ def margin(rng: RANDOM, ordinary: bool) -> Instance | None:
             raise
         return None
     exact, points = Margin(problem), []
-    for k in range(3):
+    for k in range(2):
         w = numbers(rng, problem.dimension, ordinary)
         if k == 0 and not ordinary:  # scores of any size cancel: the labels' weights are equal
             w = np.append(np.tile(rng.normal(size=len(columns)), size), w[size * len(columns) :] * 0.0)
         points.append({"w": problem.project(w)})
         if problem.oracle.relaxed and rng.random() < 0.5:
             points[-1]["shifts"] = numbers(rng, (len(problem.forests.nodes), size), ordinary)
-    return Instance(
-        problem, [(point, ordinary) for point in points],
-        [(witness(rng, problem, ordinary), ordinary) for _ in range(3)],
-        lambda point: exact.value(point["w"]), exact.dual, told, ordinary, problem.trivial_value,
-    )  # fmt: skip
+    mixtures = [witness(rng, problem, ordinary) for _ in range(3)]
+    ends = short_run(problem)
+    return Instance(problem, lambda point: exact.value(point["w"]), exact.dual, ordinary, points, mixtures, ends)
 
 
 def margin_kernel(rng: RANDOM, ordinary: bool) -> Instance | None:
@@ -268,18 +282,12 @@ def margin_kernel(rng: RANDOM, ordinary: bool) -> Instance | None:
     options: dict[str, Any] = {name: str(rng.choice(each)) for name, each in choices.items()}
     options["C"] = float(10.0 ** rng.uniform(*((-1, 1) if ordinary else (-8, 8))))
     problem = StructuredSVM.read(None, [rng.integers(size, size=n) for n in lengths], size, kernel=kernel, **options)
-    exact, best = Margin(problem, kernel), solve(problem, tol=1e-9, max_iterations=60)
-    if best.dual_point is None or "node_marginals" in best.dual_point:  # these sum to 1 but for rounding
+    exact, ends = Margin(problem, kernel), short_run(problem)
+    below = exact.dual(ends[1], above=False)
+    if below is None or exact.dual(ends[1]) is None:
         return None
-    below = exact.dual(best.dual_point, above=False)
-    if below is None or exact.dual(best.dual_point) is None:
-        return None
-    points = [{"w": best.point["w"] * (1.0 + by * rng.normal(size=problem.dimension))} for by in (0, 1e-9, 1e-6, 1e-3)]
-    return Instance(
-        problem, [(point, ordinary) for point in points],
-        [(best.dual_point, ordinary), (witness(rng, problem, ordinary), ordinary)],
-        lambda point: below, exact.dual, f"kernel, {options}", ordinary, problem.trivial_value,
-    )  # fmt: skip
+    mixtures = [witness(rng, problem, ordinary)]
+    return Instance(problem, lambda _: below, exact.dual, ordinary, witnesses=mixtures, ends=ends)
 
 
 def witness(rng: RANDOM, problem: StructuredSVM, ordinary: bool) -> dict[str, Any]:
@@ -325,11 +333,7 @@ def conditional(rng: RANDOM, ordinary: bool) -> Instance | None:
         options["forbidden"] = rng.random((s, s)) < 0.3
         options["forbidden"][tuple(problem.features.truth[problem.features.edges].T)] = False
         problem = ConditionalRandomField.read(inputs, labels, s, **options)
-    usual = ordinary and problem.penalty != Penalty()  # without a penalty theta may run away to any size
-    best = solve(problem, tol=1e-15, max_iterations=100).point["theta"]
-    near = [best * (1.0 + 10.0 ** rng.uniform(-16, 0) * rng.normal(size=len(best))) for _ in range(10)]
-    points = [best, 0.0 * best, best * (1 + 1e-9), best * (1 - 1e-9)]
-    points += [best + (1.0 if ordinary else 10.0 ** rng.uniform(-6, 3)) * rng.normal(size=len(best)) for _ in range(16)]
+    ends, value = short_run(problem), likelihood(problem)
 
     def mixed(theta: Vector) -> Point:
         shares, features = rng.dirichlet(np.ones(3), size=problem.n_examples).T, problem.features
@@ -338,11 +342,11 @@ def conditional(rng: RANDOM, ordinary: bool) -> Instance | None:
         each = {"gibbs": np.array([theta, far]), "gibbs_shares": shares[:2]}
         return each | {"labels": drawn[None], "label_shares": shares[2:]}
 
+    near = [moved(rng, ends[0], 10.0 ** rng.uniform(-16, 0))["theta"] for _ in range(6)]
     return Instance(
-        problem, [({"theta": theta}, usual) for theta in points],
-        [(each, usual) for theta in near for each in (problem.witness(theta), mixed(theta))],
-        likelihood(problem), told=repr(problem), ordinary=usual, scale=problem.trivial_value,
-        within=partial(stated, problem),
+        problem, value, ordinary=ordinary and problem.penalty != Penalty(),  # theta may run away to any size
+        ends=ends, within=partial(stated, problem),
+        witnesses=[each for theta in near for each in (problem.witness(theta), mixed(theta))],
     )  # fmt: skip
 
 
@@ -391,15 +395,7 @@ def gaussian(rng: RANDOM, ordinary: bool) -> Instance | None:
             found += log_sum_exp(label[at, y].sum(axis=1) + pairs.sum(axis=1))
         return found
 
-    best = solve(problem, tol=1e-15, max_iterations=200).point["u"] if ordinary else np.zeros(problem.dimension)
-    points = [({"u": best}, ordinary)]
-    for _ in range(25):
-        near = bool(rng.random() < 0.5)
-        size = 10.0 ** rng.uniform(*((-17, 1) if near else (-300, 300)))
-        points.append(({"u": best * near + size * rng.normal(size=problem.dimension)}, ordinary and near))
-    told = f"{problem.lengths} of {s}, stationary {problem.stationary}, eta {problem.eta:g}, lam {problem.lam:g}"
-    scale = float(problem.lengths.sum() * max(1.0, np.log(s)))
-    return Instance(problem, points, points, value, told=told, ordinary=ordinary, scale=scale)
+    return Instance(problem, value, ordinary=ordinary, ends=short_run(problem))
 
 
 ROWS: dict[type, tuple[Row, ...]] = {

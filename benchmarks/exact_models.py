@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks.exact import DIGITS, EXACT, RANDOM, ZERO, Exactly, Instance, Row, exactly, moved, numbers, twin
+from benchmarks.exact import DIGITS, EXACT, RANDOM, ZERO, Exactly, Instance, Row, exactly, numbers, short_run, twin
 from convexstruct.arrays import Point, Vector
-from convexstruct.core.driver import solve
 from convexstruct.families.energy_network import ConvexEnergyNetwork, EnergyInference, UnrolledEnergyNetwork
 from convexstruct.families.energy_network.energy import Energy, factor, minimise
 from convexstruct.families.energy_network.unrolled import KINDS, LOSSES
@@ -82,22 +81,11 @@ def optimum(problem: RegularizedRisk, point: Point, alpha: Vector) -> Any:
 
 
 def risk(rng: RANDOM, ordinary: bool) -> Instance:
-    """Both bounds at the optimum, next to it, and far from it."""
+    """The optimum is known at the end of a run only."""
     problem = _risk(rng, ordinary)
-    (point, alpha), size = problem.trivial(), abs(problem.trivial_value)
-    with np.errstate(all="ignore"), contextlib.suppress(ValueError):  # an overflow in the first iteration
-        best = solve(problem, tol=1e-15, max_iterations=200)
-        point, alpha, size = best.point, best.dual_point or alpha, max(size, abs(float(best.primal)))
-    points, tried = (
-        [(moved(rng, given, by), ordinary) for by in (0.0, 1e-16, 1e-15, 10.0 ** rng.uniform(-12, 0))]
-        + [({name: np.clip(size * rng.normal(size=x.shape), -1.7e308, 1.7e308) for name, x in given.items()}, False)
-           for size in (0.0, 1.0, 10.0 ** rng.uniform(-300, 300))]
-        for given in (point, alpha)
-    )  # fmt: skip
-    told = f"{problem.loss.kind}, lam {problem.lam!r}, X {problem.X!r}, weights {problem.weights!r}"
-    value = objective(problem)
-    least = optimum(problem, point, alpha["alpha"])
-    return Instance(problem, points, tried, value, lambda _: least, told, ordinary, size * ordinary)
+    point, witness = short_run(problem)
+    least = optimum(problem, point, witness["alpha"])
+    return Instance(problem, objective(problem), lambda _: least, ordinary, ends=(point, witness))
 
 
 def _risk(rng: RANDOM, ordinary: bool) -> RegularizedRisk:
@@ -170,16 +158,10 @@ def convex(rng: RANDOM, ordinary: bool) -> Instance:
         paid = sum((np.maximum(each, 0) ** 2).sum() for each in (values, s_v)) + (s_u**2).sum()
         return r.sum() - paid / (2 * lam) + blur
 
-    shares = [10.0 ** (rng.uniform(-12, 0) * (not ordinary)) * rng.uniform(size=T.shape) for _ in range(3)]
-    best = solve(problem).dual_point if ordinary else None
-    shares += [] if best is None else [best["r"]]
+    shares = [{"r": 10.0 ** (rng.uniform(-12, 0) * (not ordinary)) * rng.uniform(size=T.shape)} for _ in range(3)]
     with np.errstate(all="ignore"):
-        points = [problem.as_point(problem.weights(r)) for r in shares]
-    points.append(problem.as_point({name: numbers(rng, shape, ordinary) for name, shape in problem.shapes.items()}))
-    return Instance(
-        problem, [(point, ordinary) for point in points], [({"r": r}, ordinary) for r in shares],
-        primal, dual, f"{problem!r}, lam {lam:g}", ordinary, problem.trivial_value,
-    )  # fmt: skip
+        points = [problem.as_point(problem.weights(each["r"])) for each in shares]
+    return Instance(problem, primal, dual, ordinary, points, shares, short_run(problem))
 
 
 def inference(rng: RANDOM, ordinary: bool) -> Instance | None:
@@ -203,15 +185,14 @@ def inference(rng: RANDOM, ordinary: bool) -> Instance | None:
     def dual(point: Point) -> Any:
         return min(primal(point) - energy.gaps(scores, exactly(point["Y"])).sum(), least)
 
-    best = problem.scores
-    with np.errstate(all="ignore"), contextlib.suppress(np.linalg.LinAlgError):
-        best = minimise(problem.energy, problem.scores)
-    drawn = (rng.random((n, n_labels)), rng.integers(2, size=(n, n_labels)) * 1.0)
-    points: list[Point] = [{"Y": y} for y in (np.clip(np.nan_to_num(best), 0.0, 1.0), *drawn)]
+    drawn: list[Point] = [{"Y": y} for y in (rng.random((n, n_labels)), rng.integers(2, size=(n, n_labels)) * 1.0)]
     corners: list[Point] = [{"Y": np.tile(y, (n, 1)).astype(float)} for y in itertools.product((0, 1), repeat=n_labels)]
+    best = {"Y": problem.trivial()[0]["Y"]}
+    with np.errstate(all="ignore"), contextlib.suppress(np.linalg.LinAlgError):
+        best = {"Y": np.clip(np.nan_to_num(minimise(problem.energy, problem.scores)), 0.0, 1.0)}
+    points = [best, *drawn]
     least = min(primal(point) for point in [*corners, *points])
-    usual = [(point, ordinary) for point in points]
-    return Instance(problem, usual, usual, primal, dual, repr(problem), ordinary, problem.trivial_value)
+    return Instance(problem, primal, dual, ordinary, points, points)
 
 
 def unrolled(rng: RANDOM, ordinary: bool) -> Instance:
@@ -232,12 +213,9 @@ def unrolled(rng: RANDOM, ordinary: bool) -> Instance:
         hinge = np.maximum(of_truth - lost + problem.losses(found.y[-1]), 0)
         return hinge.sum() + lam / 2 * sum((each**2).sum() for each in at.values())
 
-    points: list[Point] = []
-    for size in rng.choice([1.0, 10.0], size=4):  # larger weights: the steps multiply what they are wrong by
-        usual = {name: size * numbers(rng, shape, True) for name, shape in problem.shapes.items()}
-        points.append(usual if ordinary else {name: numbers(rng, each.shape, False) for name, each in usual.items()})
-    told = f"{problem!r}, {kind}, {loss}"
-    return Instance(problem, [(point, False) for point in points], [({}, False)], primal, lambda _: 0, told)
+    sizes = rng.choice([1.0, 10.0] if ordinary else [1.0], size=4)  # steps multiply what larger weights are wrong by
+    points = [{name: size * numbers(rng, shape, ordinary) for name, shape in problem.shapes.items()} for size in sizes]
+    return Instance(problem, primal, lambda _: 0, points=points, witnesses=[{}])
 
 
 ROWS: dict[type, tuple[Row, ...]] = {

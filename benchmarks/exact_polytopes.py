@@ -20,9 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.exact import EXACT, RANDOM, ZERO, Exactly, Instance, Row, exactly, moved
+from benchmarks.exact import EXACT, RANDOM, ZERO, Exactly, Instance, Row, exactly, short_run
 from convexstruct.arrays import Labels, Point, Vector
-from convexstruct.core.driver import solve
 from convexstruct.families.projection import BoxProjection, MarginalProjection
 from convexstruct.families.unsupervised_margin import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.label_exchanges import polytope
@@ -91,21 +90,11 @@ def box(rng: RANDOM, ordinary: bool) -> Instance | None:
     with np.errstate(all="ignore"):
         try:
             problem = _box(rng, ordinary)
-            found = solve(problem)
+            ends = short_run(problem)
         except ValueError:  # z overflows, <s, a> cannot be z, or an overflow on the way
             return None
-        a, rho = found.point["a"], float(found.dual_point["rho"]) if found.dual_point else 0.0
-        points: list[tuple[Point, bool]] = [({"a": a}, ordinary)]
-        witnesses = [({"rho": np.array(rho)}, ordinary)]
-        for near in (1, 1, 0, 0, 0):
-            size = 10.0 ** rng.uniform(*((-17, 0) if near else (-300, 300)))
-            noise = size * rng.normal(size=problem.n + 1) * np.append(np.abs(a), abs(rho)) ** near
-            points.append(({"a": np.clip(a + noise[:-1], -1e300, 1e300)}, False))
-            witnesses.append(({"rho": np.clip(rho + noise[-1], -1e300, 1e300)}, False))
-        points += [(problem.repair(point), usual) for point, usual in points]
     least = optimum(problem)
-    told, scale = f"{problem}", problem.trivial_value
-    return Instance(problem, points, witnesses, lambda _: least, lambda _: least, told, ordinary, scale)
+    return Instance(problem, lambda _: least, lambda _: least, ordinary, ends=ends)
 
 
 GRAPHS = (
@@ -140,14 +129,9 @@ def tables(rng: RANDOM, _: bool) -> Instance:
         target[...] = table + (level - sum(shifts, np.zeros(table.shape)) - push) / square
         least += (exactly(np.broadcast_to(square, table.shape)) * (exactly(table) - exactly(target)) ** 2).sum() / 2
     problem = replace(problem, m=m)
-    points, witnesses = [({"a": a}, True), (problem.repair({"a": a}), True)], [({"xi": xi}, True)]
-    for k in range(5):
-        size = 10.0 ** rng.uniform(-17, 0) * float(problem.scale[0]) if k < 2 else 10.0 ** rng.uniform(-300, 250)
-        off = {"a": a + size * rng.normal(size=a.shape)}
-        points += [(problem.repair(off), False), ({"a": np.maximum(off["a"], 0.0)}, False)]
-        witnesses.append(({"xi": xi + size * rng.normal(size=xi.shape)}, False))
-    told, scale = f"{structure.cards}, z {z:g}", problem.trivial_value
-    return Instance(problem, points, witnesses, lambda _: least, lambda _: least, told, True, scale)
+    ends = {"a": a}, {"xi": xi}
+    off = [{"a": np.maximum(a + 10.0 ** rng.uniform(-17, 0) * z * rng.normal(size=a.shape), 0.0)} for _ in range(3)]
+    return Instance(problem, lambda _: least, lambda _: least, True, [*off, *map(problem.repair, off)], ends=ends)
 
 
 # -- reduced SDPs ------------------------------------------------------------------------------------------------------
@@ -173,13 +157,10 @@ def alike(rng: RANDOM, _: bool) -> Instance:
         if sign > 0
         else max(ZERO, (ONE * n / kappa - 1) / (n - 1))
     )
-    best, points = value(problem, {"M": np.where(np.eye(n, dtype=bool), 1, m), "N": np.zeros((0, 0))}), []
-    for by in (0.0, 1e-16, 1e-14, 1e-10, 1e-3):
-        beyond = float(m) + sign * by * (1 + abs(float(m)))
-        points.append(({"M": np.where(np.eye(n, dtype=bool), 1.0, beyond), "N": np.zeros((0, 0))}, False))
+    best = {"M": np.where(np.eye(n, dtype=bool), 1.0, float(m)), "N": np.zeros((0, 0))}
+    least = value(problem, best | {"M": np.where(np.eye(n, dtype=bool), 1, m)})
     u, y = np.full(n, max(float(kernel[0, 1]), 0.0)), rng.normal(size=n) * 10.0 ** rng.uniform(-20, 0) * kernel[0, 0]
-    witnesses = [({"u": u}, False), ({"u": u, "y": y}, False)]
-    return Instance(problem, points, witnesses, lambda _: best, lambda _: best, f"alike, {problem!r}")
+    return Instance(problem, lambda _: least, lambda _: least, ends=(best, {"u": u}), witnesses=[{"u": u, "y": y}])
 
 
 def cancelling(rng: RANDOM, _: bool) -> Instance:
@@ -207,9 +188,8 @@ def cancelling(rng: RANDOM, _: bool) -> Instance:
             noise = rng.normal(size=point[kind].shape) * 10.0 ** rng.uniform(0, 6)
             point[kind] = point[kind] + noise - noise.T
         found = lambda point: objective(problem.rounded_gram, kappa, problem.beta, point)  # noqa: E731
-    truth, both = value(problem, point), [(point, False)]
-    told = f"{kind} that cancel"
-    return Instance(SimpleNamespace(primal=found, dual=found), both, both, lambda _: truth, lambda _: truth, told)
+    truth, formula = value(problem, point), SimpleNamespace(primal=found, dual=found)
+    return Instance(formula, lambda _: truth, lambda _: truth, False, [point], [point])
 
 
 def _chain(rng: RANDOM) -> UnsupervisedMargin:
@@ -248,24 +228,18 @@ def exchanges(rng: RANDOM, _: bool) -> Instance:
     m, pair = relations(problem, labels)
     drawn = [(rng.normal(size=at.size), rng.random(len(right)) * 10.0 ** rng.uniform(-3, 3)) for _ in range(3)]
     points = [{"M": m, "N": pair, "x": x, "z": z} for x, z in drawn]
-    witnesses = [({"x": each["x"]}, False) for each in points]
-    return Instance(at, [(each, False) for each in points], witnesses, primal, dual, f"exchanges, {problem!r}")
+    return Instance(at, primal, dual, False, points, [{"x": each["x"]} for each in points])
 
 
 def two_classes(rng: RANDOM, _: bool) -> Instance:
-    """(3) of K = a I + b 11' of any size: points of short runs, moved and repaired, and their dual points, moved."""
+    """(3) of K = a I + b 11' of any size."""
     n, balance = int(rng.integers(2, 8)), float(rng.choice([1e-3, 0.05, 0.2, 0.7]))
     size, off = 10.0 ** rng.uniform(-100, 100), float(rng.choice([-1.0, 1.0]))
     kernel = size * (np.full((n, n), off) + np.diag(np.full(n, float(rng.integers(n, 2 * n)))))
     beta = size * 10.0 ** rng.uniform(-3, 3)
     data = by_kernel(kernel, [n], 2, (balance, 1.0), beta, pairs=NO_PAIRS)
     problem, best = PermutationInvariantMargin(data), two_class_optimum(kernel, balance, beta)
-    found = solve(problem, tol=float(rng.choice([1e-2, 1e-6, 1e-9])))
-    points = [moved(rng, found.point, by) for by in (0.0, 1e-16, 1e-10, 1e-3)]
-    points += [dict(problem.repair(point)) for point in points[1:]]
-    witnesses = [(moved(rng, found.dual_point or {}, by), False) for by in (0.0, 1e-16, 1e-10, 1e-3)]
-    told = f"two classes, {problem!r}"
-    return Instance(problem, [(point, False) for point in points], witnesses, lambda _: best, lambda _: best, told)
+    return Instance(problem, lambda _: best, lambda _: best, ends=short_run(problem))
 
 
 def losses(rng: RANDOM, _: bool) -> Instance:
@@ -299,9 +273,9 @@ def losses(rng: RANDOM, _: bool) -> Instance:
     for tilt in (0.0, 1.0, 1.0):
         y = rng.integers(k, size=(8, n))
         each = {"mu": np.eye(k)[y].mean(axis=0), "nu": np.eye(k * k)[y[:, :-1] * k + y[:, 1:]].mean(axis=0)}
-        witnesses.append((each, False))
-        points.append((each | {"b": tilt * rng.normal(size=(q, k))}, False))
-    return Instance(of, points, witnesses, tangent, attained, f"loss, {problem!r}")
+        witnesses.append(each)
+        points.append(each | {"b": tilt * rng.normal(size=(q, k))})
+    return Instance(of, tangent, attained, False, points, witnesses)
 
 
 def planted(rng: RANDOM, ordinary: bool) -> Instance | None:
@@ -345,16 +319,15 @@ def planted(rng: RANDOM, ordinary: bool) -> Instance | None:
 
     for _ in range(6):
         by, beyond = float(rng.choice([0, 1e-16, 1e-14, 1e-10, 1e-4, 1])), float(rng.choice([0, 1e-15, 1e-8, 0.1]))
-        point = {name: noisy(x + beyond * (x - safe[name]), by) for name, x in best.items()}
-        points.append((point, ordinary and by <= 1e-16 and beyond == 0.0))
+        points.append({name: noisy(x + beyond * (x - safe[name]), by) for name, x in best.items()})
         multipliers = tight(problem, labels)
         if tied and rng.random() < 0.6:
             multipliers["P"] = np.zeros_like(multipliers["P"])
         for name in rng.choice(list(multipliers), size=3):
             multipliers[name] = noisy(multipliers[name], by * (1.0 if name[0] in "Wvz" else kernel))
-        witnesses.append((multipliers, ordinary and by == 0.0))
-    told, scale = f"{problem!r}, tied {tied}", problem.trivial_value
-    return Instance(problem, points, witnesses, lambda _: least_value, lambda _: least_value, told, ordinary, scale)
+        witnesses.append(multipliers)
+    ends = best, tight(problem, labels)
+    return Instance(problem, lambda _: least_value, lambda _: least_value, ordinary, points, witnesses, ends)
 
 
 def tight(problem: UnsupervisedMargin, labels: Labels) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def test_a_warning_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("family", families())
 def test_no_bound_of_a_sample_is_on_the_wrong_side_and_some_are_without_their_allowance(family: str) -> None:
-    found = Count(family)
+    found = Count()
     every = list(itertools.islice(trials(family, np.random.default_rng(0)), SAMPLE))
     for each in every:
         found.add(each)
