@@ -127,6 +127,7 @@ INTERIOR = (
         TO_BORDER=(0.9,),
         FIRST_DELTA=(1.0,),
         LOWERED=(1e3,),
+        ROUGHEST=(10.0, NEVER),
         GROWTH=(10.0, NEVER),
         NEAR=(0.1,),
     ),

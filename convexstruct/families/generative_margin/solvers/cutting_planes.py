@@ -14,8 +14,10 @@ y of eps >= 0, lam of (4) and kap of the limits R theta <= r of (30), Newton's m
     -c + f'(theta) + A'z + R'kap + lam e^theta = 0,    eta w_k h'(eps_k) - (E'z)_k - y_k = 0,
     s z = eps y = (1 - 1'e^theta) lam = (r - R theta) kap = m,
 
-for m that falls. eps is eliminated, since E'(z/s)E is diagonal, and a step is a Cholesky factor of d x d. All points
-are strictly feasible: after a new row eps_k is raised above it. So each theta is a point of (P), and gives an upper
+for m that falls. eps is eliminated, since E'(z/s)E is diagonal, and a step is a Cholesky factor of d x d. What that
+leaves of an example is the spread of its rows about their mean, weighted by z/s, and a little of the mean: summed so,
+since a difference of the two sums of squares has no digits left where one z/s is 1e16 times another. All points are
+strictly feasible: after a new row eps_k is raised above it. So each theta is a point of (P), and gives an upper
 bound. Where the first equation holds, with mu = A'z, v = c - mu - R'kap - f' = lam e^theta > 0, as the dual wants.
 
 Where c is 0 in a whole column that the truth uses, mu must be 0 there, which no point inside has. But one number added
@@ -58,7 +60,8 @@ from convexstruct.marginals.triplets import sums_by
 CENTRING = 0.5
 #: A step goes this share of the way to where a room or a multiplier is 0.
 TO_BORDER = 0.99
-#: Minus theta of what neither c nor the truth uses, in nats: no labelling that uses it is then the most violated.
+#: Minus theta of what neither c nor the truth uses, in units of the largest other theta and a nat: no labelling that
+#: uses it is then the most violated.
 RULED_OUT = 1e4
 #: Minus the largest theta of a column without c, in nats: the mass of e^-100 is none, and sums keep their digits.
 LOWERED = 100.0
@@ -66,6 +69,9 @@ LOWERED = 100.0
 FIRST_DELTA = 0.05
 #: The price of the slacks grows by this factor where the gap of (P) at that price is below `NEAR` times its value.
 GROWTH, NEAR = 3.0, 0.5
+#: The largest gap that masters are asked for, in units of -c'theta at uniform distributions: where m is far larger,
+#: theta goes to -m nats where c is small, and rows that hardly matter have z/s too small for a Cholesky factor.
+ROUGHEST = 1e4
 
 
 class _Multipliers(NamedTuple):
@@ -152,8 +158,8 @@ class _Master:
         self.price, self._full, self._least = 1.0, problem.eta * problem.examples.weights, np.inf
         self._h = Linear() if problem.general is None else problem.general.h
         if problem.general is None:
-            unused = (problem.c == 0) & (problem.truth_counts == 0)  # mu <= c if no row uses them: none does
-            self.theta = self._lowered(np.where(unused, -RULED_OUT, theta - FIRST_DELTA))
+            self._unused = (problem.c == 0) & (problem.truth_counts == 0)  # mu <= c if no row uses them: none does
+            self.theta = self._lowered(theta - FIRST_DELTA)
         else:
             self.theta = theta + FIRST_DELTA * (problem.general.parameters.limits.interior - theta)
         k = problem.n_examples
@@ -187,8 +193,8 @@ class _Master:
         return self.price * self._full
 
     def gap(self, found: Evaluation) -> float:
-        """The gap of (P) at the present price, or its value if that is less, after ``found`` at theta; the price is
-        raised if the gap is small."""
+        """The gap of (P) at the present price, or its value or `ROUGHEST` if less, after ``found`` at theta; the price
+        is raised if the gap is small."""
         slacks = float(self._full @ self._h.value(found.slack))
         if not self._labels:
             rest = max(abs(found.value - slacks), self.problem.trivial_value)
@@ -197,7 +203,7 @@ class _Master:
         if self.price < 1.0 and self._least - self.bound <= NEAR * abs(self._least):
             self._pay(min(1.0, GROWTH * self.price))
             self._least = found.value - (1.0 - self.price) * slacks
-        return min(self._least - self.bound, abs(self._least))
+        return min(self._least - self.bound, abs(self._least), ROUGHEST * self.problem.trivial_value)
 
     def _pay(self, price: float) -> None:
         """Change the price, and the multipliers of eps >= 0 as the second equation of the module wants."""
@@ -214,10 +220,12 @@ class _Master:
         return len(self.b) + sum(map(len, self._at[1:]))
 
     def _lowered(self, theta: Vector) -> Vector:
-        """theta with the largest of each column without c at -`LOWERED`."""
+        """theta with the largest of each column without c at -`LOWERED`, and what is unused ruled out."""
         if self.problem.general is None:
             for column in self.problem.ruled_out:
                 theta[column] -= LOWERED + theta[column].max()
+            theta[self._unused] = 0.0
+            theta[self._unused] = -RULED_OUT * (1.0 + float(np.abs(theta).max()))
         return theta
 
     def _rooms(self, theta: Vector, eps: Vector) -> _Multipliers:
@@ -252,21 +260,25 @@ class _Master:
             aim, ratio = _Multipliers(*(m / left for left in room)), [each / left for each, left in zip(at, room)]
             in_theta = slope + self.A.T @ aim.z + self._limits.T @ aim.kap + aim.lam[of] * mass
             in_eps = price - choose @ aim.z - aim.y
-            curved = self._paid * self._h.curvature(self.eps) + choose @ ratio[0] + ratio[1]
-            across = (choose * ratio[0]) @ self.A
-            roots, rest = self.A * np.sqrt(ratio[0])[:, None], across / np.sqrt(curved)[:, None]
-            matrix = roots.T @ roots - rest.T @ rest
+            of_rows, own_eps = choose @ ratio[0], self._paid * self._h.curvature(self.eps) + ratio[1]
+            curved, share = of_rows + own_eps, own_eps / (of_rows + own_eps)
+            mean = (choose * (ratio[0] / of_rows[self.example])) @ self.A
+            apart = self.A - mean[self.example]
+            roots, rest = apart * np.sqrt(ratio[0])[:, None], mean * np.sqrt(of_rows * share)[:, None]
+            matrix = roots.T @ roots + rest.T @ rest
             matrix += self._limits.T @ (self._limits * ratio[3][:, None])
             steep = (self._blocks.multiply(mass[None])).toarray()
             matrix += steep.T @ (steep * ratio[2][:, None])
             matrix[diagonal, diagonal] += own + at.lam[of] * mass
-            d_theta = solver(matrix)(-in_theta - across.T @ (in_eps / curved))
+            d_theta = solver(matrix)(-in_theta - mean.T @ (of_rows / curved * in_eps))
             if not np.isfinite(d_theta).all():
                 return
-            d_eps = (across @ d_theta - in_eps) / curved
+            along = mean @ d_theta
+            d_eps = (of_rows * along - in_eps) / curved
             falls = _Multipliers(
-                self.A @ d_theta - d_eps[self.example], -d_eps, steep @ d_theta, self._limits @ d_theta
-            )
+                apart @ d_theta + (share * along + in_eps / curved)[self.example],
+                -d_eps, steep @ d_theta, self._limits @ d_theta,
+            )  # fmt: skip
             steps = [goal - each + rate * fall for goal, each, rate, fall in zip(aim, at, ratio, falls)]
             primal = min(1.0, *(_longest(left, -fall) for left, fall in zip(room, falls)))
             dual = min(1.0, *(_longest(each, step) for each, step in zip(at, steps)))

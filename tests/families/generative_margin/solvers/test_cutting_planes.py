@@ -10,12 +10,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from convexstruct.core.cases import Make
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.datasets.generated.ring import EASY, ring
 from convexstruct.families import generative_margin
 from convexstruct.families.generative_margin import CuttingPlanes, EntropicProximal
-from convexstruct.families.generative_margin.cases import zeros_in_c
+from convexstruct.families.generative_margin.cases import rescaled_network, zeros_in_c
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.slack_penalties import Capped
 from convexstruct.families.generative_margin.solvers import cutting_planes
@@ -65,6 +66,14 @@ def test_it_ends_with_a_proof_at_any_price_of_slacks(make: Callable[[float], Gen
         assert large.lower_bound <= 100.0 * small.primal
     if not make(1.0).rescaled:
         assert optima[0].primal == pytest.approx(solve(make(1.0), EntropicProximal(), tol=HIGH).primal, rel=2e-6)
+
+
+@pytest.mark.parametrize(("make", "eta"), [(zeros_in_c, 3e7), (zeros_in_c, 3e11), (rescaled_network, 3e9)])
+def test_at_eta_that_no_one_uses_only_the_rounding_of_mu_is_left(make: Make, eta: float) -> None:
+    """Where m is 1e6 and more what is ruled out must stay below all theta, and a step keep the digits of each row."""
+    problem = make(0).problem
+    assert isinstance(problem, GenerativeMargin)
+    assert solve(replace(problem, eta=eta), CuttingPlanes(), tol=HIGH).gap < 3e-5
 
 
 def test_they_are_the_default_where_slacks_are_dear(monkeypatch: pytest.MonkeyPatch) -> None:
