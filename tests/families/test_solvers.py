@@ -1,7 +1,8 @@
 """What every registered solver does in a few rounds on its family's own cases, whatever its algorithm.
 
-A solver is run for a few rounds on every small case of its family that it takes; what it does not take it must refuse
-in one sentence. One case it solves to LOW; all cases are the subject of `convexstruct verify`.
+A solver is run for a few rounds on small cases of its family, and what it does not take it must refuse in one sentence;
+of many solvers that take the same cases, each has its share of them. One case it solves to LOW; all cases are the
+subject of `convexstruct verify`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -31,6 +32,8 @@ from tests.refusals import check_sentence
 NONSENSE: list[Any] = [object(), "nonsense", math.nan, math.inf, -3, 10**400, 3j, [], {}, [[]], np.ones(2), Hostile()]
 #: Rounds of each run; some solvers end before.
 ROUNDS = 3
+#: Solvers that are run on a case besides its default, of those that take its class; the next case has the next ones.
+TRIED = 3
 #: Options of solvers whose one round is a whole run: a tenth of its 500 steps.
 SHORT: dict[str, dict[str, Any]] = {"ContrastiveDivergence": {"steps": 50}}
 #: The case that is solved where the first one takes a solver long.
@@ -46,7 +49,7 @@ UNCERTIFIED = {
 #: Their value is by the Bethe entropy, which bounds P from neither side: on mrf-border it is below in rounds 2 and 3.
 NO_BOUND = {"DoubleLoop"}
 #: Cases on which each solver is started again, and how many times wider its gap may be then.
-RESTARTS, STEP_BACK = 4, 1.5
+RESTARTS, STEP_BACK = 2, 1.5
 
 FAMILY = {solver: family for family in registry.families().values() for solver in family.solvers}
 
@@ -82,12 +85,30 @@ def instances(family: str, quick: bool) -> list[tuple[Case, Any, float]]:
     return [(*pair, math.nan if known is None else known.value) for pair, known in zip(problems, references)]
 
 
+def takes(solver: Any, kind: type) -> bool:
+    """By the annotation of ``iterate``."""
+    wanted = get_type_hints(solver.iterate)["problem"]
+    return kind in (get_args(wanted) or (wanted,))
+
+
+def is_tried(solver: type, at: int, problem: Any) -> bool:
+    """Whether the solver is run on this problem, of the case number ``at``: the default is."""
+    every = [each for each in FAMILY[solver].solvers if takes(each, type(problem))]
+    if solver not in every or isinstance(FAMILY[solver].best(problem, HIGH)[0], solver):
+        return True
+    return (every.index(solver) - at) % len(every) < TRIED
+
+
 @functools.cache
 def runs(solver: type) -> list[Run]:
-    """The solver on each small case that it takes; where it takes none, on the others."""
-    name = FAMILY[solver].name
-    small = [run for given in instances(name, True) if (run := few_rounds(solver, *given)) is not None]
-    return small or [run for given in instances(name, False) if (run := few_rounds(solver, *given)) is not None]
+    """The solver on its share of the small cases; where it takes none of them, on the others."""
+    for small in (True, False):
+        cases = instances(FAMILY[solver].name, small)
+        tried = [given for at, given in enumerate(cases) if is_tried(solver, at, given[1])]
+        found = [run for given in tried if (run := few_rounds(solver, *given)) is not None]
+        if found:
+            return found
+    return []
 
 
 def few_rounds(solver: type, case: Case, problem: Any, value: float) -> Run | None:
