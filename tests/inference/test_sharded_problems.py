@@ -201,10 +201,10 @@ def test_a_run_on_shards_has_the_bounds_of_the_serial_run(solver: type | None) -
         for problem in problems(kind):
             options = None if solver is None else solver()
             try:
-                serial = solve(problem, options, tol=1e-2, max_iterations=8)
+                serial = solve(problem, options, tol=1e-2, max_iterations=4)
             except ValueError:  # the solver is for other problems of the class
                 continue
-            found = solve(problem, options, tol=1e-2, max_iterations=8, executor=Inline())
+            found = solve(problem, options, tol=1e-2, max_iterations=4, executor=Inline())
             assert (found.status, found.iterations) == (serial.status, serial.iterations), problem
             assert found.primal == pytest.approx(serial.primal, rel=RUNS), problem
             assert found.lower_bound == pytest.approx(serial.lower_bound, rel=RUNS), problem
@@ -232,7 +232,7 @@ def test_every_executor_gives_the_serial_sums_and_a_bracket_that_overlaps(
         return  # every kind travels to the processes of a fork; those of a cluster are in `test_cluster`
     problem = next(problems(kind))
     alike(problem, sharded(problem, executor, 3), 1.0)
-    serial, found = (solve(problem, tol=1e-3, max_iterations=60, executor=where) for where in (None, executor))
+    serial, found = (solve(problem, tol=1e-2, max_iterations=20, executor=where) for where in (None, executor))
     assert found.status is serial.status
     assert found.lower_bound <= serial.primal
     assert serial.lower_bound <= found.primal

@@ -210,9 +210,8 @@ def killed(where: Any, folder: Path) -> None:
     assert all(len((folder / f"done-{i}").read_text()) <= 3 + 1 for i in range(6))
 
 
-@pytest.mark.slow
 def test_a_worker_killed_in_mid_round_costs_what_was_not_done(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as processes, warned(caplog):
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("fork")) as processes, warned(caplog):
         killed(processes, tmp_path)
     assert "done in this process" in caplog.text or "done here" in caplog.text
 
