@@ -8,6 +8,7 @@ small instances with enumeration in the family's tests, those of the cases by `c
 from __future__ import annotations
 
 import inspect
+from functools import cache
 from typing import Any
 
 import pytest
@@ -35,6 +36,12 @@ def stated(name: str, instance: Instance | None = None) -> Any:
     return formulate(case, case.make(0) if instance is None else instance)
 
 
+@cache
+def of_case(name: str) -> Any:
+    """The formulation of its case, built and compiled once for the tests that do not change what it is."""
+    return stated(name)
+
+
 def returned(name: str) -> str:
     """What its builder is annotated to return; to build all would take seconds before any test."""
     return str(inspect.signature(FORMULATIONS[name].builder).return_annotation)
@@ -46,7 +53,7 @@ WRITTEN_OUT = [name for name in FORMULATIONS if "limit" in inspect.signature(FOR
 
 @pytest.mark.parametrize("name", STATED)
 def test_it_shows_every_equation_with_its_number(name: str) -> None:
-    formulation = stated(name)
+    formulation = of_case(name)
     assert isinstance(formulation, Formulation)
     shown = formulation._repr_latex_()
     assert formulation.source
@@ -67,7 +74,7 @@ def test_it_shows_every_equation_with_its_number(name: str) -> None:
 @pytest.mark.parametrize("name", STATED)
 def test_its_parameters_are_swept_without_compiling_again_and_it_is_certified_at_their_values(name: str) -> None:
     """What the swept one claims is what one made for the new values claims."""
-    formulation = stated(name)
+    formulation = of_case(name)
     assert formulation.problem.is_dcp(dpp=True)
     if not formulation.parameters:
         return  # nothing is swept

@@ -41,9 +41,8 @@ def test_each_form_has_the_optimum_of_every_labelling_written_out(
     [{"lam": 0.02}, {"lam": 50.0}, {"eta": 0.0}, {"lengths": (1, 1, 1)}, {"lengths": (4,)}, {"n_labels": 1}],
     ids=str,
 )
-@pytest.mark.parametrize("stationary", [True, False])
-def test_each_form_is_right_at_the_edges(name: str, changed: dict[str, float], stationary: bool) -> None:
-    problem = small(1, stationary=stationary, **changed)  # type: ignore[arg-type]  # options of several types
+def test_each_form_is_right_at_the_edges(name: str, changed: dict[str, float]) -> None:
+    problem = small(1, stationary=NAMES.index(name) % 2 == 0, **changed)  # type: ignore[arg-type]  # options of several types
     value = reference(built(name, problem)).value
     assert value == pytest.approx(optimum(problem), rel=HIGH.gap, abs=HIGH.gap)
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from convexstruct.core.solution import Status
-from convexstruct.families.generative_margin.cases import plant_near
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.models import FORMULATIONS, Formulation, equation
 from convexstruct.models.generative_margin import enumerated as generative_margin
@@ -29,17 +28,24 @@ def instance(name: str) -> tuple[GenerativeMargin, float]:
     return problem, certified_optimum(generative_margin.primal(problem))
 
 
-@pytest.mark.parametrize("formulation", SAME)
-@pytest.mark.parametrize(("name", "solver"), with_solvers(INSTANCES))
+#: Every second formulation on each instance, the others on the next; both solvers on the first instance.
+TRIED = [
+    (name, formulation, solver)
+    for i, (name, solver) in enumerate(with_solvers(INSTANCES))
+    for j, formulation in enumerate(SAME)
+    if (i + j) % 2 == 0
+]
+
+
+@pytest.mark.parametrize(("name", "formulation", "solver"), TRIED)
 def test_every_formulation_has_the_same_optimum_and_certifies_itself(name: str, formulation: str, solver: str) -> None:
     problem, expected = instance(name)
     agrees(OWN[formulation].builder(problem), expected, solver)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_where_c_is_zero_the_formulations_still_agree_and_certify_themselves(seed: int) -> None:
+def test_where_c_is_zero_the_formulations_still_agree_and_certify_themselves() -> None:
     """c_ij = 0 where nothing was counted: mu_ij <= 0 must hold exactly, and a minimum need not be attained."""
-    problem = hmm(seed, eta=0.1)
+    problem = hmm(0, eta=0.1)
     c = problem.c.copy()
     c[problem.layout.block_start[::2]] = 0.0
     c /= problem.layout.block_sum(c)[problem.layout.block_of]
@@ -48,14 +54,6 @@ def test_where_c_is_zero_the_formulations_still_agree_and_certify_themselves(see
     for name, solution in solutions.items():
         assert solution.status is Status.OPTIMAL, f"{name}: {solution.message}"
         assert close(solution.primal, solutions["primal"].primal)
-
-
-@pytest.mark.parametrize("formulation", SAME)
-@pytest.mark.parametrize("seed", range(3))
-def test_a_planted_optimum_is_found(formulation: str, seed: int) -> None:
-    made = plant_near(hmm(seed, lengths=(2, 4, 1, 3, 3)), np.random.default_rng(seed + 100))
-    assert made.optimum is not None
-    assert close(optimum(OWN[formulation].builder(made.problem)).value, float(made.optimum))
 
 
 def test_without_margins_the_optimum_is_the_entropy_of_c() -> None:

@@ -25,6 +25,8 @@ RESCALED: dict[str, dict[str, Any]] = {
     "rescaled, floor": {"rescaled": True, "h": Huber(2.0), "constraints": [Floor(-2.5)]},
 }
 BUILDERS = ("primal", "entropy_dual", "compact_dual", "n_slack")
+#: Where constraint generation, whose master states the pieces as the primal does, runs too.
+GENERATED = ("quadratic", "capped", "rows", *RESCALED)
 
 
 @pytest.mark.parametrize(
@@ -33,13 +35,14 @@ BUILDERS = ("primal", "entropy_dual", "compact_dual", "n_slack")
 def test_every_formulation_has_one_optimum_and_certifies_it(name: str, make: Callable[[int], GenerativeMargin]) -> None:
     plain = make(1)
     problem = replace(plain, **(RESCALED[name] if name in RESCALED else COMBINATIONS[name](plain.layout)))
-    builders = [*BUILDERS, *(("dual_beta", "dual", "one_slack") if name == "rescaled" else ())]
+    builders = [*BUILDERS[:3], *(("n_slack",) if name in GENERATED else ())]
+    builders += ["dual_beta", "dual", "one_slack"] if name == "rescaled" else []
     said = [optimum(FORMULATIONS[f"generative_margin.{build}"].builder(problem)) for build in builders]
     for other in said[1:]:
         assert close(other.value, said[0].value, 3 * HIGH.gap)
 
 
-@pytest.mark.parametrize("name", ["slope and square", "term alone", "ball", "tied"])
+@pytest.mark.parametrize("name", ["term alone", "ball"])
 def test_eta_is_a_parameter_that_needs_no_new_compilation(name: str) -> None:
     plain = small_hmm(1)
     problem = replace(plain, **COMBINATIONS[name](plain.layout))

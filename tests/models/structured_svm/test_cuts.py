@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -32,8 +33,9 @@ SOME = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("build", [n_slack_cuts, one_slack_cuts])
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize(
+    ("name", "build"), [(SOME[0], n_slack_cuts), *zip(SOME, itertools.cycle((one_slack_cuts, n_slack_cuts)))]
+)
 def test_constraint_generation_reaches_the_enumerated_optimum(name: str, build: Builder) -> None:
     problem, expected = instance(name)
     run = build(problem)
@@ -43,7 +45,8 @@ def test_constraint_generation_reaches_the_enumerated_optimum(name: str, build: 
     bounds_hold(run, expected, HIGH.gap)
     added = sum(step.added for step in run.rounds)
     assert added == sum(int(kept.sum()) if run.slack == "n" else 1 for kept in run.in_master)
-    assert close(optimum(build(problem)).value, expected)
+    if name == SOME[0]:
+        assert close(optimum(build(problem)).value, expected)
 
 
 def test_a_step_says_what_it_added_and_the_next_master_holds_it() -> None:
@@ -75,10 +78,9 @@ def test_the_constraint_added_is_the_most_violated_one() -> None:
         np.testing.assert_array_equal(run.labels[-1][at], violated.labels[at])
 
 
-@pytest.mark.parametrize("build", [n_slack_cuts, one_slack_cuts])
-def test_chains_too_long_to_write_out_have_the_optimum_of_their_marginals(build: Builder) -> None:
+def test_chains_too_long_to_write_out_have_the_optimum_of_their_marginals() -> None:
     problem = svm(0, lengths=(30, 1, 12), n_labels=4, C=0.05)
-    solution = build(problem).run(HIGH)
+    solution = n_slack_cuts(problem).run(HIGH)
     assert solution.status is Status.OPTIMAL, solution.message
     assert close(solution.primal, optimum(marginals(problem)).value)
 
@@ -88,9 +90,8 @@ def test_chains_too_long_to_write_out_have_the_optimum_of_their_marginals(build:
 
 @pytest.mark.parametrize("scaling", ["margin", "slack"])
 @pytest.mark.parametrize("loss", ["zero_one", "hamming", "costs"])
-@pytest.mark.parametrize("associative", [False, True])
-def test_the_hard_margin_is_generated_between_bounds_of_its_own(loss: str, scaling: str, associative: bool) -> None:
-    given = COSTS if loss == "costs" else loss
+def test_the_hard_margin_is_generated_between_bounds_of_its_own(loss: str, scaling: str) -> None:
+    given, associative = COSTS if loss == "costs" else loss, (loss == "hamming") == (scaling == "slack")
     problem = svm(4, loss=given, scaling=scaling, weighted=True, associative=associative, n_features=6, noise=0.2)
     expected = optimum(hard_margin(problem)).value
     run = hard_margin_cuts(problem)

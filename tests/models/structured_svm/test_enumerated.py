@@ -32,8 +32,10 @@ def instance(name: str) -> tuple[StructuredSVM, float]:
     return problem, certified_optimum(structured_svm.n_slack(problem))
 
 
-@pytest.mark.parametrize("formulation", EXACT_FOR_ALL)
-@pytest.mark.parametrize("name", INSTANCES)
+@pytest.mark.parametrize(
+    ("name", "formulation"),
+    [(name, each) for i, name in enumerate(INSTANCES) for j, each in enumerate(EXACT_FOR_ALL) if (i + j) % 2 == 0],
+)
 def test_what_is_written_out_has_one_optimum_and_certifies_itself(name: str, formulation: str) -> None:
     problem, expected = instance(name)
     agrees(OWN[formulation].builder(problem), expected, "CLARABEL")
@@ -91,11 +93,8 @@ def test_with_the_zero_one_loss_both_scalings_and_the_hm_svm_are_one_problem() -
 
 @pytest.mark.parametrize("scaling", ["margin", "slack"])
 @pytest.mark.parametrize("loss", ["zero_one", "hamming", "costs"])
-@pytest.mark.parametrize("associative", [False, True])
-def test_the_hard_margin_is_the_soft_one_once_c_exceeds_the_multipliers(
-    loss: str, scaling: str, associative: bool
-) -> None:
-    given = COSTS if loss == "costs" else loss
+def test_the_hard_margin_is_the_soft_one_once_c_exceeds_the_multipliers(loss: str, scaling: str) -> None:
+    given, associative = COSTS if loss == "costs" else loss, (loss == "hamming") == (scaling == "slack")
     problem = svm(4, loss=given, scaling=scaling, weighted=True, associative=associative, n_features=6, noise=0.2)
     formulation = structured_svm_hard.hard_margin(problem)
     hard = optimum(formulation).value
