@@ -36,7 +36,6 @@ from tests.families.generative_margin.instances import (
     in_turn,
     random_witness,
     small_hmm,
-    small_network,
 )
 from tests.reference import optimum
 
@@ -129,7 +128,7 @@ def test_workers_compute_what_one_process_does(make: Callable[[int], GenerativeM
 
 @pytest.mark.parametrize("unit", [1e-8, 1e8])
 def test_the_unit_of_the_objective_does_not_matter(unit: float) -> None:
-    plain = small_network(1)
+    plain = small_hmm(1)
     one = replace(plain, c=0.3 * plain.c, f=QuadraticPenalty(0.5, -1.0), h=Huber(1.0))
     other = replace(one, c=unit * one.c, eta=unit * one.eta, f=QuadraticPenalty(0.5 * unit, -1.0))
     first, second = solve(one, tol=HIGH), solve(other, tol=HIGH)

@@ -37,7 +37,7 @@ def worst_set_optimum(problem: GenerativeMargin, sets: list[tuple[int, int]]) ->
     return optimum(enumerated.minimizing(-problem.c @ theta + problem.eta * worst)).value
 
 
-@pytest.mark.parametrize(("n_sets", "weighted"), [(2, True), (4, False), (8, True)])
+@pytest.mark.parametrize(("n_sets", "weighted"), [(2, True), (8, False)])
 def test_the_online_variant_stops_at_the_optimum_of_the_worst_working_set_below_that_of_p(
     n_sets: int, weighted: bool
 ) -> None:
@@ -74,7 +74,7 @@ def test_the_value_of_the_worst_set_is_the_online_variants_objective() -> None:
     assert worst_set_value(problem, [(0, 8)], theta, found.slack) == pytest.approx(found.value, rel=ROUNDING)
 
 
-@pytest.mark.parametrize("working_sets", [1, 2, 8, [(0, 1), (1, 8)]])
+@pytest.mark.parametrize("working_sets", [1, 8, [(0, 1), (1, 8)]])
 def test_the_coordinate_variant_solves_p_whatever_the_sets(working_sets: int | list[tuple[int, int]]) -> None:
     problem = eight_examples()
     true = optimum(primal(problem)).value
