@@ -62,7 +62,7 @@ def test_a_separable_set_at_a_huge_c_is_called_optimal_only_where_it_is() -> Non
     assert far.profile is None
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+@pytest.mark.parametrize("case", CASES[::3], ids=[case.name for case in CASES[::3]])
 def test_points_whose_sums_overflow_certify_no_bound_that_is_wrong_and_are_no_error(case: Any) -> None:
     problem = case.build(0)
     point, dual_point = problem.trivial()

@@ -70,7 +70,8 @@ def instance(seed: int, kappa: int = 2) -> UnsupervisedMargin:
 def test_every_balanced_labelling_is_feasible_and_so_is_the_mean_of_any(kappa: int) -> None:
     problem = instance(0, kappa)
     found, total = 0, [np.zeros((problem.n_rows,) * 2), np.zeros((problem.n_pairs,) * 2)]
-    for labels in itertools.product(range(kappa), repeat=problem.n_rows):
+    every = itertools.product(range(kappa), repeat=problem.n_rows)
+    for labels in itertools.islice(every, None if kappa == 2 else 1000):
         counts = np.bincount(labels, minlength=kappa)
         both = np.bincount([labels[c] * kappa + labels[p] for p, c in problem.pairs], minlength=kappa**2)
         m, n = relations(problem, labels)

@@ -39,5 +39,5 @@ def test_a_graph_without_agreements_is_solved_at_once(solver: MarginalAscent | B
 
 def test_a_run_ends_where_the_tables_agree_no_better() -> None:
     """After `PATIENCE` rounds of `marginal_ascent`."""
-    solver, problem = MarginalAscent(last=1e-18), chains(0)
+    solver, problem = MarginalAscent(last=1e-18), chains(0, (3, 1, 2))
     assert any(iterate.done for iterate in islice(solver.iterate(problem), 150))

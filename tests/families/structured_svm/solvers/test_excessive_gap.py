@@ -74,9 +74,9 @@ def of_graph(name: str, seed: int = 0, scale: float = 1.0, C: float = 0.5, **mor
 @pytest.mark.parametrize(("name", "seed"), [(name, seed) for seed, name in enumerate(GRAPHS)])
 def test_trees_and_junction_trees_have_the_optimum_of_all_labellings_written_out(name: str, seed: int) -> None:
     instance = of_graph(name, seed)
-    solution = solve(instance, ExcessiveGap(), tol=LOW, max_iterations=600)
+    solution = solve(instance, ExcessiveGap(), tol=1e-2, max_iterations=200)
     assert solution.status is Status.OPTIMAL
-    holds(solution, optimum(instance), LOW.gap)
+    holds(solution, optimum(instance), 1e-2)
 
 
 @pytest.mark.parametrize(("name", "n_features"), [("star", 2), ("two triangles", 1)])

@@ -40,8 +40,8 @@ def test_the_semidefinite_half_brackets_the_optimum_of_its_formulation(seed: int
 @pytest.mark.slow
 def test_the_semidefinite_half_ends_where_rounding_leaves_a_gap() -> None:
     """No gap below 0 is ever reached: after `BRACKETS`."""
-    problem = points(0, 4)
-    half = semidefinite_half(problem, np.full(4, 0.3), -1.0, problem.trivial()[0]["M"])
+    problem = points(0, 3)
+    half = semidefinite_half(problem, np.full(3, 0.3), -1.0, problem.trivial()[0]["M"])
     assert -ROUNDING <= half.value - half.lower <= HIGH.gap * half.value
 
 

@@ -51,7 +51,7 @@ def test_certificates_made_during_a_run_do_not_change_what_the_solver_computes_w
         assert iterate.primal == pytest.approx(problem.primal(problem.as_point(iterate.point)), rel=ROUNDING)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.sampled_from(KINDS),
     st.integers(3, 25),
