@@ -38,6 +38,7 @@ from convexstruct.arrays import OPTIONAL, Labels, Matrix, Point
 from convexstruct.brief import brief
 from convexstruct.families.energy_network.energy import Energy, factor, minimise, semidefinite, softplus, units
 from convexstruct.families.energy_network.inference import EnergyInference, layer, outside, read_cube, read_hidden
+from convexstruct.features.graphs.feature_sizes import uneven
 from convexstruct.rounding import Rounded, RoundedArray, adjoint, exact, maximum, product, square, summed
 from convexstruct.tolerances import ROUNDING
 from convexstruct.validation.arguments import mapping, number
@@ -145,6 +146,14 @@ class ConvexEnergyNetwork:
         size = sum(float(np.vdot(each, each)) for each in point.values())
         return 0.5 * self.lam * size + float(losses.sum())
 
+    def stretched(self, point: Point, y: Matrix) -> tuple[Point, float]:
+        """W, or the multiple of it that the largest slope left at ``y`` asks for, and its `value`: where every loss is
+        nearly 0, a loss of that size is more than what a longer W costs."""
+        left = float(((2.0 * self.T - 1.0) * self.energy(point).gradient(self.scores(point), y)).max())
+        tried = [point, {name: (1.0 + min(max(left, 0.0), 1.0)) * each for name, each in point.items()}]
+        value, _, point = min((self.value(each, self.worst(each, y)), i, each) for i, each in enumerate(tried))
+        return point, value
+
     def primal(self, point: Point) -> Rounded:
         """J at ``point``, of which Q and v are taken as the nearest feasible ones; inf where it is not finite."""
         if not all(np.isfinite(each).all() for each in point.values()):
@@ -206,6 +215,11 @@ class ConvexEnergyNetwork:
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """How far entries lie outside 0 and 1."""
         return outside(read_cube("dual_point", dual_point, self.T.shape, "r"))
+
+    def rounding_reason(self, point: Point, dual_point: Point | None) -> str:
+        """What makes the allowances large: features of very different sizes, or a small lam."""
+        said = uneven("feature {}", self.X)
+        return said or f"lam = {self.lam:.1e} lets large terms cancel: take a larger lam"
 
     # -- what is learnt ------------------------------------------------------------------------------------------------
 

@@ -69,6 +69,7 @@ from convexstruct.brief import brief
 from convexstruct.core.certificates import Unconstrained
 from convexstruct.families.gaussian_process.kernels import Gram, Kernel, read_inputs
 from convexstruct.families.gaussian_process.sequences import Sequences, same_lengths
+from convexstruct.features.graphs.feature_sizes import uneven
 from convexstruct.graphs import Chains, as_sequences, chains, starts
 from convexstruct.inference.shards import Shards, Workers, in_shards
 from convexstruct.oracles.chain.chain import sum_product, viterbi
@@ -392,6 +393,12 @@ class GaussianProcessSequences(Unconstrained):
         return real("dual_point['u']", u, (self.dimension,), finite=False, keep=False)
 
     # -- what is learnt ------------------------------------------------------------------------------------------------
+
+    def rounding_reason(self, point: Point, dual_point: Point | None) -> str:
+        """What makes the allowances large: a kernel of very different sizes, or a small lam."""
+        sizes = np.sqrt(np.maximum(np.diagonal(self.gram.matrix), 0.0))[None]
+        said = uneven("the square root of kernel[{0}, {0}]", sizes, "scale the inputs, or take another kernel")
+        return said or f"lam = {self.lam:.1e} lets large terms cancel: take a larger lam"
 
     def predict(self, point: Any, examples: Sequence[ArrayLike] | None = None) -> list[Labels]:
         """The best labelling of each sequence under the scores that u gives, argmax_y <z_y, t>; (length,) each.

@@ -97,3 +97,12 @@ def test_the_allowance_of_the_dual_does_not_grow_as_labels_become_certain() -> N
         problem = GaussianProcessSequences.from_gram(np.eye(12), [[0, 1, 2]] * 4, 3, lam=lam, eta=0.0)
         allowances.append(problem.dual(solve(problem).point).allowance)
     assert max(allowances) <= 2.0 * allowances[0]
+
+
+def test_the_cause_of_rounding_is_named() -> None:
+    """A time stamp under a linear kernel: inner products of 1e18, in which those of the other columns are lost."""
+    rng = np.random.default_rng(0)
+    inputs = [np.column_stack((1.7e9 + 60.0 * np.arange(4), rng.normal(size=4))) for _ in range(3)]
+    problem = GaussianProcessSequences.read(inputs, [rng.integers(2, size=4) for _ in inputs], 2, kernel="linear")
+    assert "reaches 1.7e+09" in solve(problem, time_limit=10).message
+    assert "take a larger lam" in small(0).rounding_reason({}, None)

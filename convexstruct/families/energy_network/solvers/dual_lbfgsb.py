@@ -4,10 +4,15 @@ D of `problem` has the gradient d_i + U x_i - Q y_i - sum_k v_k softplus'(a_k'y_
 the loss-augmented energies; the variables are r = |Y - T|. SciPy's L-BFGS-B runs for a number of steps, which doubles
 from round to round, so that what a new run forgets is little; after each the loss-augmented inference at W(Y), begun at
 Y, gives the upper bound.
+
+Where features differ much in size, or lam is small, this takes many steps or ends far from the optimum. So once its
+sums over the examples cost as much as the `interior_point` method, or L-BFGS-B ends by itself, that takes over, where
+its matrices fit into memory.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -20,6 +25,7 @@ from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, read_options
 from convexstruct.core.solution import Solution
 from convexstruct.families.energy_network.problem import ConvexEnergyNetwork
+from convexstruct.families.energy_network.solvers.interior_point import central_path, operations
 from convexstruct.rounding import exact
 
 #: Rounds in a row that L-BFGS-B ends by itself, after which the rest is rounding: the first of them may have ended for
@@ -28,6 +34,9 @@ MOST_ENDED = 2
 #: A round that raises the dual by less than this share of the rest, upper less lower bound, counts as one that ended:
 #: where features differ much in size no number of steps is enough.
 LEAST_RISE = 1e-6
+#: The interior point method begins after as many gradients as cost this many of its steps, of which it takes 10 to 30;
+#: its steps are products of matrices, in which a multiplication takes a fifth of the time.
+STEPS_BEFORE = 4
 
 
 @dataclass(frozen=True)
@@ -61,30 +70,29 @@ class DualLBFGSB:
 
         shown = self._shown(problem, r, float(problem.bound(exact(r))), 1)
         yield shown
+        gradient = 4 * r.size * sum(problem.shapes["U"])
+        most = STEPS_BEFORE * operations(problem) / gradient
         while ended < MOST_ENDED:
+            limit = min(20 * steps, max(int(min(most, 1e9)) - calls, steps))
             found = scipy.optimize.minimize(
                 negative, r.ravel() / unit, jac=True, method="L-BFGS-B", bounds=scipy.optimize.Bounds(0.0, 1.0 / unit),
-                options={"maxiter": steps, "maxfun": 20 * steps, "maxcor": self.memory, "ftol": 0.0, "gtol": 0.0},
+                options={"maxiter": steps, "maxfun": limit, "maxcor": self.memory, "ftol": 0.0, "gtol": 0.0},
             )  # fmt: skip
             r, bound = np.clip(unit * found.x.reshape(shape), 0.0, 1.0), -float(found.fun)
             rose = bound - shown.lower_bound > LEAST_RISE * (shown.primal - shown.lower_bound)
             ended, steps = 0 if rose and found.nit == steps else ended + 1, 2 * steps
-            shown = self._shown(problem, r, bound, calls, ended == MOST_ENDED)
+            over = most < math.inf and (ended > 0 or calls >= most)
+            shown = self._shown(problem, r, bound, calls, ended == MOST_ENDED and not over)
             yield shown
+            if over:
+                yield from central_path(problem, calls)
+                return
 
     def _shown(self, problem: ConvexEnergyNetwork, r: Matrix, bound: float, calls: int, done: bool = False) -> Iterate:
-        """W(Y), or the multiple of it that the largest slope left asks for: where every loss is nearly 0, a loss of
-        that size is more than what a longer W costs."""
-        point, y = problem.weights(r), problem.T + (1.0 - 2.0 * problem.T) * r
-        left = float(((2.0 * problem.T - 1.0) * problem.energy(point).gradient(problem.scores(point), y)).max())
-        tried = [point, {name: (1.0 + min(max(left, 0.0), 1.0)) * each for name, each in point.items()}]
-        value, _, point = min((problem.value(each, problem.worst(each, y)), i, each) for i, each in enumerate(tried))
-        said = (
-            "no step raises the dual: where lam is small, or features are large, its slopes are rounding"
-            if done
-            else ""
-        )
-        return Iterate(point, {"r": r}, value, bound, calls, done=done, message=said)
+        """W(Y), stretched."""
+        point, value = problem.stretched(problem.weights(r), problem.T + (1.0 - 2.0 * problem.T) * r)
+        said = "no step raises the dual: where lam is small, or features are large, its slopes are rounding"
+        return Iterate(point, {"r": r}, value, bound, calls, done=done, message=said if done else "")
 
 
 def _square(point: Point) -> float:
