@@ -195,7 +195,7 @@ class Basis:
 
 def span(D: Any, low: Matrix | None = None) -> Span | None:
     """A basis of the span of the columns of D, dense or sparse (r, d), or of D + low, digits that D has no room for;
-    None where that takes too long."""
+    None where that takes too long, or columns are so small that T overflows."""
     rows, d = D.shape
     if float(rows + d) * d * (d + ENTRY_WORK) > LARGEST_WORK:
         return None
@@ -208,7 +208,10 @@ def span(D: Any, low: Matrix | None = None) -> Span | None:
         norms = np.linalg.norm(B, axis=0) / root
         kept = np.flatnonzero(norms > NOISE * np.linalg.norm(terms @ np.abs(T), axis=0) / root)
         power = np.rint(np.log2(norms[kept])).astype(int)
-        T, B, off = (np.ldexp(each[..., kept], -power) for each in (T, B, off))
+        with np.errstate(over="ignore"):
+            T, B, off = (np.ldexp(each[..., kept], -power) for each in (T, B, off))
+        if not np.isfinite(T).all():
+            return None
         if _least_eigenvalue(B) > LEAST_EIGENVALUE:
             break
         R, pivots = scipy.linalg.qr(B, mode="r", pivoting=True, check_finite=False)
@@ -283,7 +286,8 @@ def joined(problem: Any, parts: list[Part], largest: Vector, said: str = "") -> 
     entry of theta, at 1, moves a score. said : as in `Basis`.
     """
     block, off = np.arange(len(largest)), np.zeros(len(largest))
-    length = np.where(largest > 0, REACH_NATS / np.where(largest > 0, largest, 1.0), 0.0)
+    with np.errstate(over="ignore"):  # of features below the normal numbers, whose weights have no bound
+        length = np.where(largest > 0, REACH_NATS / np.where(largest > 0, largest, 1.0), 0.0)
     for at, D, own, last, weight, *_ in parts:
         k = D.shape[1]
         numbers = np.arange(len(at) // k)
@@ -295,7 +299,7 @@ def joined(problem: Any, parts: list[Part], largest: Vector, said: str = "") -> 
 
 
 def pairwise_parts(features: PairwiseFeatures, ceiling: Vector) -> tuple[PairwiseFeatures, list[Part], str]:
-    """(the features in bases of those of nodes and of those of edges, their parts, what is said if there are too many).
+    """(the features in bases of those of nodes and of those of edges, their parts, what is said if they have no basis).
 
     ceiling (N,) : the weight of each example. A table that all edges share is no part: its entries are scores.
     """
@@ -335,8 +339,8 @@ def exact_scores(
 
 def too_many(columns: int, rows: int) -> str:
     return (
-        f"{columns} features at {rows} places are too many to factor, so that the lower bound is that over all theta "
-        "of which no single entry moves a score by more than 1000 nats"
+        f"{columns} features at {rows} places are too many, or too small, to factor, so that the lower bound is that "
+        "over all theta of which no single entry moves a score by more than 1000 nats"
     )
 
 

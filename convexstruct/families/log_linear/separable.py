@@ -77,7 +77,8 @@ def never_falling(
 
     rows = np.unique(np.concatenate([apart(d) for d in rng.normal(size=(8, size))]), axis=0)
     unit = np.abs(rows).max(axis=0)
-    unit = 1.0 / np.where(unit > 0, unit, 1.0)  # parameters in units of their feature
+    # parameters in units of their feature; below the normal numbers these overflow
+    unit = 1.0 / np.where(unit >= np.finfo(np.float64).tiny, unit, 1.0)
 
     def even(found: Matrix) -> Matrix:
         """The differences in units of the features, each with a largest entry of 1; 0 where none is above 1e-12: the

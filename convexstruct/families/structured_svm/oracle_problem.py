@@ -134,7 +134,7 @@ class OracleSVM(Unconstrained):
             if features.met(i, each.y)[1] != 0:
                 raise ValueError(f"loss(y, y) of example {i} is {features.met(i, each.y)[1]:g}, wanted 0")
         scale = Scale.read(len(made), C=C, C_mean=C_mean, lam=lam, beta=beta)
-        return cls(features, best, scale, example_weights(weights, len(made)), flag("exact", exact))
+        return cls(features, best, scale, example_weights(weights, len(made), scale.C), flag("exact", exact))
 
     def some(self, examples: Index) -> OracleSVM:
         """The problem of some of the examples, with the same lam and C."""

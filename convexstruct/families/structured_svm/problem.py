@@ -149,7 +149,7 @@ class StructuredSVM:
         if not (isinstance(scaling, str) and scaling in ("margin", "slack")):
             refuse("scaling", scaling, "'margin' or 'slack'")
         scale = Scale.read(features.n_examples, C=C, C_mean=C_mean, lam=lam, beta=beta)
-        omega = example_weights(weights, features.n_examples)
+        omega = example_weights(weights, features.n_examples, scale.C)
         read = read_loss(loss, features)
         if scaling == "slack" and not read.zero_one:  # decoding takes one run for each value of the loss
             n_values = read.numbered.values.shape[1]

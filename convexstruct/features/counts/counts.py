@@ -93,8 +93,12 @@ class Counts(Oracle, Protocol):
         ...
 
 
-def example_weights(weights: ArrayLike | None, n_examples: int) -> Vector:
-    """Weights (K,) of the examples, 1 each by default; ValueError unless there is one positive number for each."""
+def example_weights(weights: ArrayLike | None, n_examples: int, C: float = 1.0) -> Vector:
+    """Weights (K,) of the examples, 1 each by default; ValueError unless there is one positive number for each, whose
+    product with C is no 0 in floating point."""
     if weights is None:
         return np.ones(n_examples)
-    return real("weights", weights, (n_examples,), positive=True, why="one weight an example")
+    found = real("weights", weights, (n_examples,), positive=True, why="one weight an example")
+    if not (C * found).all():
+        raise ValueError(f"weights has {found.min():g}, which times C ({C:g}) underflows to 0, wanted larger ones")
+    return found

@@ -124,6 +124,16 @@ def test_the_basis_does_not_depend_on_the_size_of_the_features(size: float) -> N
     np.testing.assert_allclose(size * x @ found.change, found.features, atol=1e-12)
 
 
+def test_columns_too_small_for_a_basis_have_none_and_a_bound_that_holds() -> None:
+    """Their parameters are beyond the largest float: the optimum is that of the same columns at size 1."""
+    inputs, label = np.random.default_rng(3).normal(size=(14, 2)), np.random.default_rng(4).random(14) < 0.5
+    best = solve(rows(*inputs.T, label=label, length=2)).primal
+    assert span(1e-310 * inputs) is None
+    found = solve(rows(*(1e-310 * inputs).T, label=label, length=2))
+    assert found.lower_bound <= best <= found.primal
+    assert found.message
+
+
 # -- chains ------------------------------------------------------------------------------------------------------------
 
 
@@ -235,7 +245,7 @@ def test_too_many_features_to_factor_are_said_and_weights_of_stated_size_bounded
     solution = solve(ConditionalRandomField.read(words, [np.array([y]) for y in labels], 2))
     assert solution.status is Status.OPTIMAL
     assert solution.primal == pytest.approx(6000.0 * np.log(2.0))
-    assert "3000 features at 6000 places are too many to factor" in solution.message
+    assert "3000 features at 6000 places are too many, or too small, to factor" in solution.message
     assert "no single entry moves a score by more than 1000 nats" in solution.message
 
 

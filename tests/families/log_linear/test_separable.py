@@ -95,3 +95,11 @@ def test_what_rounding_leaves_of_equal_sums_is_no_difference(label: int) -> None
     found = problem.runaway()
     assert found is not None
     assert (found[0] - found[1]) * (1 - 2 * label) > 0
+
+
+def test_features_below_the_normal_numbers_are_no_error() -> None:
+    """Single labels that the features do not tell apart, at any size: no direction."""
+    labels = list(np.random.default_rng(1).integers(2, size=(20, 1)))
+    for size in (1.0, 1e-310):
+        inputs = list(size * np.random.default_rng(0).normal(size=(20, 1, 2)))
+        assert ConditionalRandomField.read(inputs, labels, 2).runaway() is None

@@ -58,6 +58,10 @@ REFUSALS = (
             ({"node_features": None, "kernel": np.eye(5), "labels": []}, "labels is empty, wanted a list of one array"),
             ({"C": None}, "the scale needs exactly one of C, C_mean, lam, beta, got none"),
             ({"lam": 1.0}, "the scale needs exactly one of C, C_mean, lam, beta, got C, lam"),
+            (
+                {"C": 1e-300, "weights": [1.0, 1e-100]},
+                "weights has 1e-100, which times C (1e-300) underflows to 0, wanted larger ones",
+            ),
             ({"scaling": "both"}, "scaling is 'both', wanted 'margin' or 'slack'"),
             ({"inference": "lp"}, "inference is 'lp', wanted one of exact, minimum_cut, relaxed"),
             ({"inference": "minimum_cut"}, "'minimum_cut' came with a network that is not associative"),
