@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import convexstruct as cs
 from convexstruct.arrays import Vector
-from convexstruct.families.projection import rounding
+from convexstruct.families.projection import rounding, tables_rounding
 from convexstruct.families.projection.box import BoxProjection
 from convexstruct.families.projection.tables import MarginalProjection
 from convexstruct.oracles.box.projection import Box
@@ -120,6 +120,28 @@ def test_ordinary_tables_are_certified_as_they_are() -> None:
     certificate = cs.certify(problem, solution.point, solution.dual_point)
     assert certificate.infeasibility == 0.0
     assert max(certificate.primal_allowance, certificate.dual_allowance) <= 1e-12 * certificate.primal
+
+
+def test_sums_of_multipliers_that_cancel_are_wrong_by_no_more_than_they_say() -> None:
+    """Four agreements meet in one clique of a star; the sums are linear, one multiplier after the other exact."""
+    problem = MarginalProjection.graph(
+        [(0,), (0, 1), (0, 2), (0, 3), (0, 4)], [np.zeros(2), *[np.zeros((2, 2))] * 4], scale=np.ones(1)
+    )
+    structure, rng, missed = problem.structure, np.random.default_rng(0), 0
+    for size in (1.0, 1e16):
+        xi = rng.normal(size=structure.n_multipliers) * np.where(rng.random(structure.n_multipliers) < 0.5, 1.0, size)
+        exact = [[np.zeros(each.shape, dtype=object) for each in group] for group in structure.uses]
+        for k, x in enumerate(xi):
+            of_one = structure.spread(structure.split_multipliers(np.eye(len(xi))[k]))
+            for sums, parts in zip(exact, of_one, strict=True):
+                for total, part in zip(sums, parts, strict=True):
+                    total += part.astype(int) * Fraction(x)
+        for sums, found in zip(exact, tables_rounding._shifts(structure, structure.split_multipliers(xi)), strict=True):
+            for total, each in zip(sums, found, strict=True):
+                for truth, value, error in zip(total.ravel(), each.value.ravel(), each.errors.ravel(), strict=True):
+                    missed += truth != Fraction(value)
+                    assert abs(truth - Fraction(value)) <= Fraction(error)
+    assert missed > 0
 
 
 def test_tables_that_disagree_by_more_than_their_rounding_are_no_feasible_ones() -> None:

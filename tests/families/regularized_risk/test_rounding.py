@@ -15,6 +15,7 @@ from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.regularized_risk import bounds
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.rounding import exact
 
 #: What an allowance may be on ordinary data, relative.
 WANTED = 1e-12
@@ -76,3 +77,23 @@ def test_a_member_of_q_is_as_near_as_said(seed: int) -> None:
             up, down = (side := alpha * (loss.bias_sign > 0)), alpha - side
             less, more = sorted((up, down), key=lambda side: sum(side))
             assert less.sum() == more.sum() or ((1 - less.sum() / more.sum()) * more <= error).all()
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_errors_by_norms_cover_the_sums_of_features_that_cancel(n_classes: int, sparse: bool) -> None:
+    """Both maps, A and A', against exact sums; some of the computed ones are wrong."""
+    rng = np.random.default_rng(n_classes)
+    X, y = rng.normal(size=(9, 5)) + 1e8, rng.permutation(np.arange(9) % n_classes)
+    X = sp.csr_array(X) if sparse else X
+    read = RegularizedRisk.binary(X, y, 1.0) if n_classes == 2 else RegularizedRisk.multiclass(X, y, 1.0)
+    w, alpha = rng.normal(size=read.dimension), rng.normal(size=read.n_pieces)
+    columns = np.array([exact_risk(read)[0].values(exactly(e)) for e in np.eye(read.dimension)])
+    columns = columns - exact_risk(read)[0].values(exactly(np.zeros(read.dimension)))
+    for found, truth in (
+        (read.forward(exact(w), read.row_norms), exactly(w) @ columns),
+        (read.adjoint(exact(alpha), read.column_norms).reshape(-1), columns @ exactly(alpha)),
+    ):
+        off = abs(exactly(found.value) - truth.reshape(found.shape))
+        assert (off <= exactly(found.errors)).all()
+        assert off.max() > 0

@@ -263,3 +263,18 @@ def test_a_chain_without_an_allowed_labelling_is_named(wrong: str, named: int, s
     low = np.full((layout.n_positions, 2), -1.7e308)
     with np.errstate(over="ignore"), pytest.raises(ValueError, match="scores overflow on chain 0"):
         chain.sum_product(layout, low, np.zeros((2, 2)), squares=squares)
+
+
+def test_messages_by_terms_are_the_same_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of two chains: each position's message is the log-sum over all labellings that end there."""
+    rng = np.random.default_rng(0)
+    layout = chains([3, 1, 4, 3, 2])
+    node, edge = rng.normal(size=(layout.n_positions, 3)), 30.0 * rng.normal(size=(3, 3))
+    monkeypatch.setattr(chain, "BLOCK", 2 * edge.size)
+    found = layout.split(chain._messages_by_terms(layout, node, edge)[layout.flat])
+    for scores, messages in zip(layout.split(node[layout.flat]), found, strict=True):
+        for t, message in enumerate(messages):
+            every = enumeration.labellings([3] * (t + 1))
+            value = scores[np.arange(t + 1), every].sum(axis=1) + edge[every[:, :-1], every[:, 1:]].sum(axis=1)
+            truth = [np.logaddexp.reduce(value[every[:, -1] == s]) for s in range(3)]
+            np.testing.assert_allclose(message, truth, rtol=ROUNDING)

@@ -16,6 +16,8 @@ STRUCTURES |= {
     "chains": chain_tables(chains([3, 1, 4]), 3),
     "edges": chain_tables(chains([3, 2, 4]), 3, nodes=False),
     "one position": chain_tables(chains([1]), 2),
+    # an order of three axes whose inverse is another
+    "three shared, turned": graph_tables([(0, 1, 2), (2, 0, 1, 3)], [2, 3, 4, 2], 3)[0],
 }
 
 
