@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import tempfile
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,7 @@ from benchmarks.ablation import Mechanism, Study, numbers, options, seeds
 from convexstruct import datasets
 from convexstruct.core import tempering
 from convexstruct.core.iterate import Iterate
+from convexstruct.datasets.example_files import write_chains
 from convexstruct.families.structured_svm import (
     BlockFrankWolfe,
     ColumnGeneration,
@@ -50,6 +54,15 @@ def _chains(chains: int, length: int, labels: int, features: int, seed: int, **g
     """Chains drawn from planted weights."""
     data = datasets.random_chains(chains, length, labels, features, seed=seed)
     return StructuredSVM.read(data.node_features, data.labels_each, data.n_labels, **({"beta": 1.0} | given))
+
+
+def _filed(chains: int, files: int, seed: int) -> StructuredSVM:
+    """Chains of 12 nodes, 8 labels and 30 features in files, which are read once."""
+    folder = tempfile.TemporaryDirectory()
+    write_chains(Path(folder.name), files, chains, seed, length=12, n_labels=8, n_features=30)
+    problem: StructuredSVM = StructuredSVM.from_files(folder.name, lam=1e-2)
+    weakref.finalize(problem, folder.cleanup)
+    return problem
 
 
 def _stamped(chains: int, length: int, labels: int, features: int, seed: int) -> StructuredSVM:
@@ -125,6 +138,7 @@ TEMPERING = (
     *numbers(column_generation, INNER_SHARE=(1e-9,), FEW_NODES=(0,)),
     *numbers(tempering, POOR_SHARE=(NEVER,), UNJUDGED_STAGES=(1,), TEMPERATURE=(1.0,), SHRINK=(0.5,)),
 )
+FILED = numbers(tempering, FAST_SHRINK=(tempering.SHRINK,), FAST_STEPS=(20,), SAMPLE_GAP=(1e-3, 10.0))
 #: What serves features of different sizes.
 SIZES = (
     Mechanism("L-BFGS in scaled weights", patches={f"{svm_problem.__name__}:uniform_variances": _no_variances}),
@@ -154,6 +168,7 @@ CUT: dict[str, Any] = {"associative": True, "inference": "minimum_cut"}
 
 STUDIES = [
     Study("svm, chains", seeds(_chains, 60, 20, 8, 30), ColumnGeneration(), 1e-6, BOTH),
+    Study("svm, from files", seeds(_filed, 20_000, 8, n=1), ColumnGeneration(), 1e-3, FILED),
     Study("svm, many weights", seeds(_chains, 40, 10, 6, 60, n=2), ColumnGeneration(), 1e-6, BOTH),
     Study("svm, strong", seeds(_chains, 40, 10, 5, 20, beta=1e-3), ColumnGeneration(), 1e-6, BOTH),
     Study("svm, slack scaling", seeds(_chains, 40, 8, 4, 15, scaling="slack"), ColumnGeneration(), 1e-6, BOTH),

@@ -42,7 +42,7 @@ CODES = {"labels": "n_labels", "symbols": "n_symbols"}
 SPARSE = {"indptr", "indices", "values", "n_features"}
 KNOWN = {"lengths", "weights", "node_features", *CODES, *CODES.values(), *SPARSE}
 #: So many sequences stand for all where some must: enough nodes for the correlations of features to a few percent.
-SAMPLED = 1000
+SAMPLED = 2000
 #: Bytes of examples that a process keeps by default: half a GiB, so that two workers fit a small machine.
 KEPT_BYTES = 2**29
 #: Numbers that a problem without features takes for each node, roughly: its codes, and places in the layout of chains.
@@ -120,11 +120,12 @@ class ExampleFile:
             stored = self._stored(_opened(self.path, self._arrays))
             return self.kind.made(stored), stored.weights
 
-    def sample(self) -> Any:
-        """Some of its examples, which stand for all. ValueError as from `read`."""
+    def sample(self) -> tuple[Any, Vector]:
+        """`read`, of some of its examples, which stand for all."""
         with named(self.path):
             stored = self._stored(_opened(self.path, self._arrays))
-            return self.kind.made(stored.some(self.kind.sampled(np.diff(stored.start))))
+            some = stored.some(self.kind.sampled(np.diff(stored.start)))
+            return self.kind.made(some), some.weights
 
     def _arrays(self, file: BinaryIO) -> dict[str, NDArray[Any]]:
         if read_heads(file).check != self.check:
@@ -226,7 +227,7 @@ class InFiles:
     """In place of what a problem holds of its examples where these lie in files: their sizes.
 
     files : where the examples are. memory : bytes of examples that a process keeps between two rounds. sample : some of
-    the examples. What a problem asks besides is refused: it would need all of them here.
+    the examples, with their weights. What a problem asks besides is refused: it would need all of them here.
 
     A kind of it says what it ``needs`` of a file, by the names of the arrays, what is ``alike`` in any of the examples,
     and how they are ``made`` of what a file holds.
@@ -235,6 +236,7 @@ class InFiles:
     files: tuple[ExampleFile, ...]
     memory: int
     sample: Any = field(repr=False)
+    sample_weights: Vector = field(repr=False)
     needs: ClassVar[Collection[str]]
     alike: ClassVar[Collection[str]]
 
@@ -306,7 +308,7 @@ def read_files(paths: Any, memory: Any, kind: type[Kind]) -> Kind:
                     f"{files[0].path}"
                 )
     first = next((each for each in files if each.n_nodes > each.n_examples), files[0])
-    return kind(files, whole("memory", memory, least=0), first.sample())
+    return kind(files, whole("memory", memory, least=0), *first.sample())
 
 
 def listed_paths(paths: Any) -> Sequence[str]:

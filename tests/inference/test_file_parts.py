@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -195,6 +196,17 @@ def test_values_are_those_of_all_labellings_written_out(kind: Any, n_labels: int
         value += 0.7 * weight * (most - score(y))
     assert cs.certify(filed, w).claimed == pytest.approx(value, rel=1e-12)
     assert cs.solve(filed, tol=1e-3).status is cs.Status.OPTIMAL
+
+
+@pytest.mark.parametrize(("kind", "more"), [(SVM, {"lam": 1e-2}), (RISK, {"loss": "multiclass", "lam": 1e-2})])
+def test_tempering_goes_on_at_the_temperature_at_which_a_saved_run_stopped(kind: Any, more: Any, data: Data) -> None:
+    _, filed = data.both(kind, **more)
+    cs.solve(filed, max_iterations=5, tol=1e-9).save(data.folder / "run")
+    left = cs.Solution.load(data.folder / "run", filed)
+    found = cs.solve(filed, start=left, max_iterations=2, tol=1e-9)
+    assert found.primal - found.lower_bound < 0.9 * (left.primal - left.lower_bound)
+    anew = cs.solve(filed, start=replace(left, dual_point={}), max_iterations=2, tol=1e-9)
+    assert anew.trace.lower_bound[-1] < found.trace.lower_bound[-1]
 
 
 def test_labels_0_and_1_of_a_binary_risk_stand_for_signs_also_where_a_file_has_one_of_them(tmp_path: Path) -> None:

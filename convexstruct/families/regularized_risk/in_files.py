@@ -11,7 +11,7 @@ Theta, and "gibbs_loss" (1,), B. D is taken at the best t alpha, 0 <= t <= 1, wh
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple
@@ -184,6 +184,11 @@ class RowsOfFile:
         return dot(risk.loss.offset, near) * w, risk.adjoint(near, None).reshape(-1) * w, Rounded(eta)
 
 
+def of_rows(problem: Any) -> Callable[[Rows, Vector], RowsOfFile]:
+    """What makes the `RowsOfFile` of a problem, a `RegularizedRisk`, from rows and the weights of their sequences."""
+    return partial(RowsOfFile.made, type(problem), problem.loss, problem.lam)
+
+
 @dataclass(frozen=True, eq=False)
 class RiskInFiles:
     """The sums of a risk over all its files, by the ``shards`` whose parts are `RowsOfFile`; each divided by W.
@@ -199,8 +204,13 @@ class RiskInFiles:
     @classmethod
     def of(cls, problem: Any) -> RiskInFiles:
         """Those of a `RegularizedRisk` whose rows lie in files."""
-        made: Any = partial(RowsOfFile.made, type(problem), problem.loss, problem.lam)
-        return cls(in_files(problem.X, problem.workers, made), problem.lam, problem.dimension)
+        return cls(in_files(problem.X, problem.workers, of_rows(problem)), problem.lam, problem.dimension)
+
+    @classmethod
+    def of_sample(cls, problem: Any) -> RiskInFiles:
+        """Those of a few of its rows."""
+        rows = of_rows(problem)(problem.X.sample, problem.X.sample_weights)
+        return cls(Shards([rows], None), problem.lam, problem.dimension)
 
     @cached_property
     def truth_joint(self) -> Vector:

@@ -24,8 +24,8 @@ def from_files(
     lam: float | None = None,
     beta: float | None = None,
 ) -> Any:
-    """Chains in files, with margin scaling. `ColumnGeneration` solves it by tempering alone: pools of labellings would
-    have to be here.
+    """Chains in files, with margin scaling. `ColumnGeneration` solves it by tempering alone, first on a sample: pools
+    of labellings would have to be here.
 
     Parameters
     ----------
@@ -44,3 +44,9 @@ def from_files(
     each = np.arange(features.n_labels)
     costs = PairwiseLoss(cost_matrix(loss, features.n_labels), each, np.zeros_like(each), 1)
     return cls(features, costs, scale, elsewhere(features))
+
+
+def sampled(problem: Any) -> Any:
+    """The `StructuredSVM` of a few of the examples, which lie in files, with weights that let them stand for all."""
+    filed = problem.features
+    return problem.of_file(filed.sample, filed.n_nodes / filed.sample.n_nodes * filed.sample_weights)

@@ -10,7 +10,7 @@ import numpy as np
 from convexstruct.arrays import Point
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Solution
-from convexstruct.core.tempering import Temper
+from convexstruct.core.tempering import Temper, beginning
 from convexstruct.families.regularized_risk.in_files import RiskInFiles
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 
@@ -18,7 +18,10 @@ from convexstruct.families.regularized_risk.problem import RegularizedRisk
 def tempered(problem: RegularizedRisk, filed: RiskInFiles, start: Solution | None) -> Iterator[Iterate]:
     """An iterate at the first w, and one a stage."""
     w = np.zeros(problem.dimension) if start is None else np.ravel(start.point["w"])
-    temper = Temper(filed, w, problem.trivial_value, filed.variances())
+    of_few = filed.of_sample(problem)
+    first = Temper(of_few, w, of_few.trivial_value, of_few.variances(), fast=True)
+    begin = beginning(first, start)
+    temper = Temper(filed, w, problem.trivial_value, filed.variances(), at=begin, fast=True)
     while True:
         witness: Point = {}
         if temper.witness is not None:

@@ -9,7 +9,7 @@ labellings, and samples of its distributions, are the first pools. It ends at on
 the cheaper the pools are. On a few nodes pools alone are faster, and it follows them where rounding has stopped them.
 Examples of several components are split first (`components`).
 
-Where the examples lie in files, it is all there is: its state has the size of w.
+Where the examples lie in files, it is all there is, first on a sample of them: its state has the size of w.
 
 **The restricted master** is solved exactly, by an interior point method, where there are more columns than weights, or
 few of them. Else by ascent, an example at a time (`blocks`). The ascent
@@ -33,6 +33,8 @@ from convexstruct.core.certificates import magnitude
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, read_options, seed
 from convexstruct.core.solution import Solution
+from convexstruct.core.tempering import beginning
+from convexstruct.families.structured_svm.in_files import sampled
 from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.column_generation.blocks import Ascent, ascend
@@ -90,7 +92,10 @@ class ColumnGeneration:
             yield from self._pooled(problem, start)
             return
         if isinstance(problem.features, FiledFeatures):
-            temper = LabellingTemper(problem, start, self.steps, self.stages, 0.0, patient=True)
+            long = self.steps, self.stages
+            first = LabellingTemper(sampled(problem), start, *long, 0.0, patient=True, fast=True)
+            begin = beginning(first, start)
+            temper = LabellingTemper(problem, start, *long, 0.0, patient=True, at=begin, fast=True)
             while not temper.finished:
                 yield temper.shown()
                 temper.stage()

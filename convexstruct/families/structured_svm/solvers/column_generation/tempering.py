@@ -23,13 +23,14 @@ from convexstruct.features.graphs.feature_sizes import even
 class LabellingTemper(Temper):
     """The stages, and the most violated labels of the last w.
 
-    steps, most : `ColumnGeneration`'s steps and stages. switch, patient : as in `Temper`; where features differ much in
-    size a poor stage is always followed by a longer one.
+    steps, most : `ColumnGeneration`'s steps and stages. switch, patient, at, fast : as in `Temper`; where features
+    differ much in size a poor stage is always followed by a longer one.
     """
 
     def __init__(
-        self, problem: StructuredSVM, start: Solution | None, steps: int, most: int, switch: float, *, patient: bool
-    ) -> None:
+        self, problem: StructuredSVM, start: Solution | None, steps: int, most: int, switch: float, *, patient: bool,
+        at: tuple[Vector, Vector, float] | None = None, fast: bool = False,
+    ) -> None:  # fmt: skip
         uneven, features = not even(problem.features.sample), problem.features
         variances = problem.uniform_variances() if uneven else np.zeros(problem.dimension)
         smooth = problem.scaling == "margin" and not problem.loss.zero_one
@@ -37,7 +38,7 @@ class LabellingTemper(Temper):
         least = np.where(features.nonnegative, 0.0, -np.inf) if features.associative else None
         super().__init__(
             problem, starting_w(problem, start), unit, variances, steps, most,
-            switch=switch, patient=patient or uneven, smooth=smooth, least=least,
+            switch=switch, patient=patient or uneven, smooth=smooth, least=least, at=at, fast=fast,
         )  # fmt: skip
         self.finished |= not problem.oracle.summable  # the oracle has no sums
 
