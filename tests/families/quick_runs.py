@@ -85,15 +85,18 @@ TABLE2 = "convexstruct.families.unsupervised_margin.experiments.table2"
 SMALL: dict[str, dict[str, Any]] = {
     "connect4": {"connect4": lambda: positions(400, 1), "N_TRAIN": 300},
     "protein-hmm": {"protein": parts(proteins, 30, 2)},
-    "collapse-sdp": {"QUICK_ROUNDS": 3},
+    "collapse-sdp": {"QUICK_ROUNDS": 3, "BETAS": (0.01, 100.0)},
     "proposition2": {"BETAS": (0.1,)},
     "tracking": {"QUICK": (6, 10, 0.5)},
-    "general-objectives": {"protein": parts(proteins, 12, 3), "LENGTH": 8},
+    "general-objectives": {"protein": parts(proteins, 6, 3), "LENGTH": 6},
     "online-variant": {"SUBSETS": (1, 2), "N_EXAMPLES": 4, "LENGTH": 4, "N_STATES": 3},
     # no limit on the M3N: what is tested of its row holds on any machine
     "chunking": {"conll2000": parts(sentences, 15, 6), "QUICK_MARGIN_SECONDS": 1e6},
     "collapse": {"QUICK_SEQUENCES": 6},
-    "contrastive-divergence": {"PATH": (0, 2, 5), "QUICK_STEPS": 5, "QUICK_EPOCHS": 2, "QUICK_DIGIT_EPOCHS": 1},
+    "contrastive-divergence": {
+        "PATH": (0, 2, 5), "QUICK_STEPS": 5, "QUICK_EPOCHS": 2, "QUICK_DIGIT_EPOCHS": 1, "QUICK_CHAINS": 5,
+        "QUICK_TEMPERATURES": 10,
+    },
     "pseudolikelihood": {
         "QUICK_SIZES": (50, 200), "QUICK_DRAWS": 2, "QUICK_TIES": (0.0, 4.0), "QUICK_TIED_DRAWS": 2, "QUICK_SIDE": 6,
         "QUICK_SWEEPS": 20,
@@ -104,7 +107,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "ocr_letters": lambda: words(30, 8, blurred=0.1),
         "GRIDS": dict.fromkeys(("MIRA, best", "MIRA, two best", "SEARN", "M3N, batch"), (0.01,) * 3),
     },
-    "cutting-planes": {"QUICK_EXAMPLES": 4, "QUICK_EPS": (1.0, 0.1), "QUICK_SIZES": (2, 4)},
+    "cutting-planes": {"QUICK_EXAMPLES": 4, "QUICK_EPS": (1.0, 0.3), "QUICK_SIZES": (2, 4), "FIXED": 0.1},
     "scene-spen": {SCENE: parts(scenes, 60, 7), "QUICK_IMAGES": 40, "QUICK_ITERATIONS": 10, "TIMED": 1},
     "table1": {f"{TABLE2}.QUICK_DRAWS": 2, f"{TABLE2}.QUICK_SETS": ("SYNTH1",)},
     "table2": {READER: long_proteins, "QUICK_DRAWS": 2, "QUICK_SETS": ("SYNTH1",)},

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from functools import cache
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -33,8 +34,7 @@ def instance(name: str, kind: str) -> Any:
     return limits.EVERY[name](kind, SCALE)
 
 
-@pytest.mark.parametrize("kind", ["ties", "one example"])
-@pytest.mark.parametrize("name", limits.EVERY)
+@pytest.mark.parametrize(("name", "kind"), [*zip(limits.EVERY, cycle(["ties", "one example"]))])
 def test_every_solver_is_back_in_time_with_the_bounds_that_it_had(name: str, kind: str) -> None:
     problem = instance(name, kind)
     for solver, limit, seconds, found in limits.swept(problem, SLEEPER_LIMITS if name == "sleeper" else [LIMIT]):

@@ -38,7 +38,7 @@ def test_rows_hold_means_and_paired_standard_errors() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["SYNTH1", "SYNTH2", "SYNTH3", "SYNTH4"])
+@pytest.mark.parametrize("name", ["SYNTH1", "SYNTH4"])
 def test_the_sdps_labels_are_the_observed_symbols(name: str) -> None:
     """It explains table 1: the labels found are the symbols, so their error is that of the symbols."""
     measured = errors.measured_draw(name, 0, (SDP, SHOWN))
