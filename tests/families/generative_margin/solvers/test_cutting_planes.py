@@ -23,7 +23,7 @@ from convexstruct.families.generative_margin.solvers import cutting_planes
 from convexstruct.models.formulation import Formulation
 from convexstruct.models.generative_margin import compact_dual, primal
 from convexstruct.tolerances import HIGH
-from tests.families.generative_margin.instances import COMBINATIONS, every_kind, small_hmm, small_network
+from tests.families.generative_margin.instances import COMBINATIONS, every_kind, in_turn
 from tests.reference import optimum
 
 #: What has points strictly inside that a new row leaves inside, and a reference.
@@ -39,7 +39,7 @@ def meets(problem: GenerativeMargin, build: Callable[[GenerativeMargin], Formula
 
 @every_kind
 @pytest.mark.parametrize("rescaled", [False, True])
-@pytest.mark.parametrize("eta", [0.3, 10.0, 1000.0, 1e5])
+@pytest.mark.parametrize("eta", [0.3, 1e5])
 def test_it_meets_the_enumerated_optimum(make: Callable[[int], GenerativeMargin], rescaled: bool, eta: float) -> None:
     meets(replace(make(4), rescaled=rescaled, eta=eta))
 
@@ -59,11 +59,11 @@ def noise(eta: float) -> GenerativeMargin:
 @pytest.mark.parametrize("make", [rings, partial(rings, rescaled=True), noise], ids=["rings", "rescaled", "noise"])
 def test_it_ends_with_a_proof_at_any_price_of_slacks(make: Callable[[float], GenerativeMargin]) -> None:
     """The optimum is concave in eta and rises with it, at most in proportion: a first eta has another engine's."""
-    optima = [solve(make(eta), CuttingPlanes(), tol=HIGH) for eta in (1.0, 1e2, 1e4, 1e6, 1e8)]
+    optima = [solve(make(eta), CuttingPlanes(), tol=HIGH) for eta in (1.0, 1e4, 1e8)]
     assert {each.status for each in optima} == {Status.OPTIMAL}
     for small, large in pairwise(optima):
         assert small.lower_bound <= large.primal
-        assert large.lower_bound <= 100.0 * small.primal
+        assert large.lower_bound <= 1e4 * small.primal
     if not make(1.0).rescaled:
         assert optima[0].primal == pytest.approx(solve(make(1.0), EntropicProximal(), tol=HIGH).primal, rel=2e-6)
 
@@ -88,8 +88,7 @@ def test_they_are_the_default_where_slacks_are_dear(monkeypatch: pytest.MonkeyPa
     assert chosen(noise(1e3)) is EntropicProximal
 
 
-@pytest.mark.parametrize("make", [small_hmm, small_network], ids=["hmm", "network"])
-@pytest.mark.parametrize("name", TAKEN)
+@in_turn(TAKEN)
 def test_rescaled_slacks_go_with_every_penalty_term_and_limit_inside(
     make: Callable[[int], GenerativeMargin], name: str
 ) -> None:
@@ -110,7 +109,7 @@ def test_what_neither_c_nor_the_truth_uses_has_no_row(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("eta", [0.5, 20.0])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_column_where_c_is_0_that_the_truth_uses_ends_with_a_proof(seed: int, eta: float) -> None:
     rng, lengths = np.random.default_rng(seed), [3, 4, 2, 5]
     states, symbols = ([rng.integers(0, n, size=t) for t in lengths] for n in (2, 3))

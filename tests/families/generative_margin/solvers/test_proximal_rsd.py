@@ -207,11 +207,11 @@ def optima() -> dict[str, float]:
     return {name: optimum(primal(make())).value for name, make in INSTANCES.items()}
 
 
-#: The algorithm as printed on every instance, each variant on every other one.
+#: The algorithm as printed on every instance, each variant on every fourth.
 TRIED = [
     (name, variant)
     for at, variant in enumerate(VARIANTS)
-    for name in (list(INSTANCES)[at % 2 :: 2] if at else INSTANCES)
+    for name in (list(INSTANCES)[at % 4 :: 4] if at else INSTANCES)
 ]
 
 
@@ -263,7 +263,7 @@ def test_the_centre_moves_by_both_rules_and_the_number_of_points_is_capped() -> 
     assert 1 not in later
 
 
-@pytest.mark.parametrize("name", INSTANCES)
+@pytest.mark.parametrize("name", [*INSTANCES][::3])
 def test_rule_ii_means_q_n_for_q_is_minus_infinity_in_rounds_that_it_judges(name: str) -> None:
     """The text writes gradients of Q, which has none outside mu <= c; the rule is tried in every round."""
     records: list[Record] = []
