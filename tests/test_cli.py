@@ -172,7 +172,7 @@ def test_a_signal_before_the_first_row_writes_nothing_and_says_so(
 @pytest.mark.slow
 @pytest.mark.usefixtures("interruptible")
 def test_rows_are_printed_as_they_are_decided_and_an_interrupted_run_reports_those_that_it_has(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "convexstruct", "verify", "--on", "generative_margin"]
+    command = [sys.executable, "-m", "convexstruct", "verify", "--on", "projection"]
     page = tmp_path / "page.html"
     with subprocess.Popen(
         [*command, "--report", str(page)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -186,7 +186,7 @@ def test_rows_are_printed_as_they_are_decided_and_an_interrupted_run_reports_tho
         out = process.stdout.read()
     assert process.returncode == 128 + signal.SIGTERM
     assert head.split()[:2] == ["case", "reference"]
-    assert first.startswith("hmm-planted ")
+    assert first.startswith("box-planted ")
     assert "verified" in first
     assert out.splitlines()[-1].startswith("interrupted: ")
     assert "interrupted: " in page.read_text()

@@ -12,8 +12,7 @@ from convexstruct.cli import main
 from convexstruct.verification import runner
 
 
-@pytest.mark.parametrize("options", [[], ["--json"]])
-@pytest.mark.parametrize("status", [0, 1])
+@pytest.mark.parametrize(("status", "options"), [(0, []), (1, ["--json"])])
 def test_a_closed_pipe_ends_nothing_the_report_is_written_and_the_status_is_what_was_decided(
     status: int, options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,7 +86,9 @@ def test_every_family_is_tried() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES, ids=repr)
+@pytest.mark.parametrize(
+    "case", [each for at, each in enumerate(CASES) if at % 2 or each.family in ALL_CASES], ids=repr
+)
 def test_a_reference_does_not_depend_on_the_machine(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(10)
     known = stored(case, case.build())
