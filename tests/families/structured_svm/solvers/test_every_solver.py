@@ -31,9 +31,9 @@ from convexstruct.families.structured_svm import (
     Subgradient,
 )
 from convexstruct.families.structured_svm.problem import StructuredSVM
-from convexstruct.tolerances import HIGH, LOW, ROUNDING
+from convexstruct.tolerances import HIGH, ROUNDING
 from tests.families.structured_svm.solvers.references import holds, optimum, reference
-from tests.models.structured_svm.instances import DECOMPOSABLE, INSTANCES, svm
+from tests.models.structured_svm.instances import INSTANCES, svm
 
 #: Solvers that end at the optimum, with the rounds that they may take.
 EXACT: list[tuple[Solver, int]] = [
@@ -41,11 +41,13 @@ EXACT: list[tuple[Solver, int]] = [
     (OneSlack(), 1000), (OneSlack(cache=0), 1000), (DualCoordinateAscent(), 200), (LaRank(), 1000),
     (LaRank(old=0, optimise=0), 2000),
 ]  # fmt: skip
-#: Slower ones: rounds, and how far apart their bounds are then, in units of P(0), the gap where they begin.
-SLOW: list[tuple[Solver, int, float]] = [
-    (BlockFrankWolfe(block=1), 60, 0.35), (BlockFrankWolfe(block=None), 60, 0.35), (Subgradient(), 40, 0.5),
-    (Subgradient(block=3), 40, 0.5), (ExponentiatedGradient(), 60, 0.05), (ExponentiatedGradient(groups=3), 60, 0.05),
+#: Slower ones, of which `families/test_solvers` and their own tests say how near they come.
+SLOW: list[Solver] = [
+    BlockFrankWolfe(block=1), BlockFrankWolfe(block=None), Subgradient(), Subgradient(block=3),
+    ExponentiatedGradient(), ExponentiatedGradient(groups=3),
 ]  # fmt: skip
+#: Those that certify.
+BOUNDED = [*(solver for solver, _ in EXACT), *SLOW]
 #: Online learners, which minimise no stated problem.
 ONLINE: list[Solver] = [Perceptron(passes=3), Mira(passes=2), Mira(passes=2, k=2), Mira(augmented=True, average=False)]
 
@@ -55,36 +57,21 @@ def said(value: Any) -> str:
 
 
 def test_no_solver_is_forgotten() -> None:
-    here = {type(solver) for solver, *_ in [*EXACT, *SLOW]} | {type(solver) for solver in ONLINE}
+    here = {type(solver) for solver in [*BOUNDED, *ONLINE]}
     assert here | {ConcaveConvex, ExcessiveGap, RelaxedMargin} == set(FAMILY.solvers)  # for problems of their own
 
 
 def some(solvers: list[Any], step: int) -> list[Any]:
-    """Each solver with every ``step``-th instance, begun at another one; `families/test_solvers` has all cases."""
+    """Each solver with every ``step``-th instance, begun at another one; `families/test_solvers` has the cases."""
     return [(name, *of) for at, of in enumerate(solvers) for name in list(INSTANCES)[at % step :: step]]
 
 
-@pytest.mark.parametrize(("name", "solver", "rounds"), some(EXACT, 3), ids=said)
+@pytest.mark.parametrize(("name", "solver", "rounds"), some(EXACT, 5), ids=said)
 def test_the_optimum_is_that_of_all_labellings_written_out(name: str, solver: Solver, rounds: int) -> None:
     problem, expected = reference(name)
     solution = solve(problem, solver, max_iterations=rounds)
     assert solution.status is Status.OPTIMAL
     holds(solution, expected)
-
-
-@pytest.mark.parametrize(("name", "solver", "rounds", "share"), some(SLOW, 4), ids=said)
-def test_certified_bounds_enclose_the_optimum_and_close_in(
-    name: str, solver: Solver, rounds: int, share: float
-) -> None:
-    if isinstance(solver, ExponentiatedGradient) and name not in DECOMPOSABLE:
-        return  # it is refused there
-    problem, expected = reference(name)
-    solution = solve(problem, solver, tol=LOW, max_iterations=rounds)
-    holds(solution, expected, gap=np.inf)
-    assert solution.primal - solution.lower_bound <= share * problem.primal({"w": np.zeros(problem.dimension)})
-    if isinstance(solver, ExponentiatedGradient):
-        assert expected - solution.lower_bound <= 10 * LOW.gap * max(1.0, expected)
-        assert solution.gap <= 50 * LOW.gap
 
 
 @pytest.mark.parametrize(("name", "solver"), some([(one,) for one in ONLINE], 3), ids=said)
@@ -123,7 +110,7 @@ def test_the_dual_value_never_falls_and_the_witness_has_it(
     assert last.lower_bound <= optimum(problem) * (1 + HIGH.gap) + ROUNDING
 
 
-@pytest.mark.parametrize("solver", [*(solver for solver, *_ in [*EXACT, *SLOW]), ExcessiveGap()], ids=said)
+@pytest.mark.parametrize("solver", [*BOUNDED, ExcessiveGap()], ids=said)
 def test_without_features_the_optimum_is_the_greatest_loss(solver: Solver) -> None:
     problem = StructuredSVM.read([np.zeros((1, 2))] * 3, [[0], [1], [1]], 2, C=2.0)
     solution = solve(problem, solver, max_iterations=10)
@@ -131,7 +118,7 @@ def test_without_features_the_optimum_is_the_greatest_loss(solver: Solver) -> No
     holds(solution, 6.0)
 
 
-@pytest.mark.parametrize("solver", [*(solver for solver, *_ in [*EXACT, *SLOW]), ExcessiveGap()], ids=said)
+@pytest.mark.parametrize("solver", [*BOUNDED, ExcessiveGap()], ids=said)
 def test_features_whose_squares_overflow_leave_the_bracket_of_w_0(solver: Solver) -> None:
     rng, length = np.random.default_rng(0), 3
     rows = [1e157 * rng.normal(size=(length, 2)) for _ in range(4)]

@@ -17,7 +17,7 @@ from convexstruct.families.structured_svm.solvers.exponentiated_gradient import 
 from convexstruct.inference.exact import tree_inference
 from convexstruct.marginals.pairwise_enumeration import EnumeratedPairwise, enumerate_pairwise
 from convexstruct.tolerances import LOW, MID, ROUNDING
-from tests.families.structured_svm.solvers.references import reference
+from tests.families.structured_svm.solvers.references import holds, reference
 from tests.models.structured_svm.instances import DECOMPOSABLE
 
 
@@ -87,6 +87,13 @@ def test_the_rates_of_the_slides_hold_for_the_steps_that_are_taken(name: str) ->
         values.append(problem.dual_value(psi, group.lost))
         assert expected - values[-1] <= most / (least * t) + ROUNDING
     assert all(later >= earlier - ROUNDING for earlier, later in pairwise(values))
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+def test_sixty_rounds_come_near_the_optimum(groups: int) -> None:
+    problem, expected = reference("chains, one of length 1, Hamming")
+    solution = solve(problem, ExponentiatedGradient(groups=groups), tol=LOW, max_iterations=60)
+    holds(solution, expected, gap=50 * LOW.gap)
 
 
 def test_the_truth_is_a_fixed_point_so_the_start_of_the_slides_goes_nowhere() -> None:
