@@ -204,8 +204,8 @@ def adjoint(matrix: Any, x: Any, norms: Vector | None = None, counts: Index | No
     value, uncertain = _by_blocks(matrix, x.value, step), bool(x.error.any())
     size, moved = np.abs(x.value), np.asarray(x.errors)
     if norms is None:
-        size = _of_columns(matrix, size, step)
-        moved = _of_columns(matrix, moved, step) if uncertain else np.zeros(1)
+        size = _of_columns(matrix, size)
+        moved = _of_columns(matrix, moved) if uncertain else np.zeros(1)
     else:
         size = np.multiply.outer(norms, _length(size))
         moved = np.multiply.outer(norms, _length(moved)) if uncertain else np.zeros(1)
@@ -232,13 +232,13 @@ def _by_blocks(matrix: Any, x: Tensor, step: int) -> Tensor:
     return np.asarray(high.sum(axis=0) + (parts - high).sum(axis=0))  # the latter are UNIT as large
 
 
-def _of_columns(matrix: Any, x: Tensor, step: int) -> Tensor:
+def _of_columns(matrix: Any, x: Tensor) -> Tensor:
     """|matrix|' x for x >= 0, with no copy of all of a dense matrix."""
     if sp.issparse(matrix):
         return magnitudes(matrix.T, x)
     found = np.zeros((matrix.shape[1], *x.shape[1:]))
-    for low in range(0, len(matrix), step or 1):
-        found += magnitudes(matrix[low : low + step].T, x[low : low + step])
+    for low in range(0, len(matrix), ROOM):
+        found += magnitudes(matrix[low : low + ROOM].T, x[low : low + ROOM])
     return found
 
 
