@@ -1,6 +1,7 @@
 r"""Primal and dual bounds of a regularised risk: its formulas on numbers that carry their error (`rounding`).
 
-The notation is that of `problem`. share_g = 1/n or omega_i / sum omega is no float in general.
+The notation, and the members of a ``problem``, are those of `problem`. share_g = 1/n or omega_i / sum omega is no float
+in general.
 
 **Primal.** J(w, b) is the same text as in `problem`. Where there is a zero piece and every value is certainly below 0,
 loss_g is exactly 0.
@@ -27,12 +28,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from convexstruct.arrays import Index, Matrix, Tensor, Vector
-from convexstruct.families.regularized_risk.losses import PiecewiseLoss
+from convexstruct.arrays import Matrix, Tensor, Vector
 from convexstruct.rounding import SMALL, TINY, UNIT, Rounded, RoundedArray, binned, dot, exact, largest, square, summed
 
 #: Error of a computed share: relative, in units of 2^-53, and by underflow, in units of the smallest positive number.
@@ -45,44 +45,18 @@ SURE = 1e-12
 LONG_GROUP = 64
 
 
-class Risk(Protocol):
-    """The members of `RegularizedRisk` that the bounds use; they are explained there."""
-
-    @property
-    def X(self) -> Any: ...
-    @property
-    def loss(self) -> PiecewiseLoss: ...
-    @property
-    def lam(self) -> float: ...
-    @property
-    def shares(self) -> Vector: ...
-    @property
-    def n_biases(self) -> int: ...
-    @property
-    def is_box(self) -> bool: ...
-    @property
-    def group(self) -> Index: ...
-    @property
-    def row_norms(self) -> Vector: ...
-    @property
-    def column_norms(self) -> Vector: ...
-    def values(self, w: Any, b: Vector | None, norms: Vector | None) -> Any: ...
-    def losses(self, values: Any) -> Any: ...
-    def adjoint(self, alpha: Any, norms: Vector | None) -> Any: ...
-
-
 def shares(weights: Vector) -> Vector:
     """omega_i / sum omega, each with an error of at most `SHARE_UNITS` units, at any scale of the weights; (n,)."""
     scaled = np.ldexp(weights, -int(np.frexp(weights.max())[1]))  # exact, or below the smallest normal number
     return np.asarray(scaled / math.fsum(scaled.tolist()))
 
 
-def true_shares(problem: Risk) -> RoundedArray:
+def true_shares(problem: Any) -> RoundedArray:
     """The shares of the groups with their error; (G,)."""
     return RoundedArray(problem.shares, SHARE_UNITS * (UNIT * problem.shares + TINY))
 
 
-def member(problem: Risk, alpha: Vector) -> Vector:
+def member(problem: Any, alpha: Vector) -> Vector:
     """A point near ``alpha`` and, up to rounding, in Q, by clipping and scaling; finite for every finite alpha."""
     loss, share = problem.loss, problem.shares
     clean = np.maximum(alpha, 0.0)
@@ -101,19 +75,19 @@ def member(problem: Risk, alpha: Vector) -> Vector:
     return _balanced(problem, clean, _sides(problem, clean)) if problem.n_biases else np.asarray(clean)
 
 
-def _sides(problem: Risk, alpha: Any) -> Any:
+def _sides(problem: Any, alpha: Any) -> Any:
     """The sum of alpha over the two sides of each free offset; (n_biases, 2)."""
     loss = problem.loss
     return binned(alpha, 2 * loss.bias_of + (loss.bias_sign > 0), 2 * problem.n_biases).reshape(-1, 2)
 
 
-def _balanced(problem: Risk, alpha: Vector, sides: Matrix) -> Vector:
+def _balanced(problem: Any, alpha: Vector, sides: Matrix) -> Vector:
     """``alpha`` with the heavier of its two ``sides`` (`_sides`) scaled to the lighter."""
     shrink = sides.min(axis=1, keepdims=True) / np.where(sides > 0, sides, 1.0)
     return np.asarray(alpha * shrink[problem.loss.bias_of, (problem.loss.bias_sign > 0).astype(np.intp)])
 
 
-def upper(problem: Risk, w: Tensor, b: Vector | None, extra: RoundedArray | float = 0.0) -> Rounded:
+def upper(problem: Any, w: Tensor, b: Vector | None, extra: RoundedArray | float = 0.0) -> Rounded:
     """J(w, b), inf where a sum overflows; ``extra`` is added to the values of the pieces, (m,)."""
     x = exact(w)
 
@@ -125,7 +99,7 @@ def upper(problem: Risk, w: Tensor, b: Vector | None, extra: RoundedArray | floa
     return _cheapest(value, problem.row_norms, math.inf)
 
 
-def lower(problem: Risk, alpha: Vector) -> Rounded:
+def lower(problem: Any, alpha: Vector) -> Rounded:
     """D at a member of Q near ``alpha``, -inf where a sum overflows."""
     near, eta = enclosed(problem, member(problem, alpha))
 
@@ -147,7 +121,7 @@ def _cheapest(value: Callable[[Vector | None], Rounded], norms: Vector, unknown:
     return found if math.isfinite(found) else Rounded(unknown)
 
 
-def enclosed(problem: Risk, alpha: Vector) -> tuple[RoundedArray, float]:
+def enclosed(problem: Any, alpha: Vector) -> tuple[RoundedArray, float]:
     """(alpha, eta): alpha moved as near to Q as rounding allows, with the error delta alpha, and eta of the module's
     head: a number in 1 +- eta times a vector so near to alpha is a member of Q."""
     loss, share = problem.loss, true_shares(problem)
@@ -185,7 +159,7 @@ def _most(values: RoundedArray) -> float:
     return math.inf if math.isnan(found) else found
 
 
-def _group_sums(problem: Risk, alpha: Vector) -> RoundedArray:
+def _group_sums(problem: Any, alpha: Vector) -> RoundedArray:
     """The sum of alpha >= 0 over each group; (G,)."""
     if problem.is_box:
         return exact(alpha)

@@ -34,7 +34,7 @@ from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.network import Group, NetworkCounts, _entries
 from convexstruct.oracles.chain.chain import sum_product, viterbi
 from convexstruct.oracles.tree import junction_tree as trees
-from convexstruct.rounding import OUTWARD, TINY, UNIT, Rounded, RoundedArray, binned, exact, gamma, summed, total
+from convexstruct.rounding import OUTWARD, TINY, UNIT, Rounded, RoundedArray, binned, exact, gamma, joined, summed
 
 
 @dataclass(frozen=True)
@@ -164,11 +164,8 @@ def _marginals(found: Tensor, relative: float, absolute: float) -> RoundedArray:
 
 def _sums(parts: Sequence[tuple[Index, RoundedArray]], size: int) -> RoundedArray:
     """Sums (size,), by index, of all entries of ``parts``: pairs (index, numbers), the index broadcast."""
-    index = np.concatenate([np.broadcast_to(index, x.shape).ravel() for index, x in parts])
-    value, error = (
-        np.concatenate([np.ravel(each) for each in of]) for of in zip(*((x.value, x.errors) for _, x in parts))
-    )
-    found: RoundedArray = binned(RoundedArray(value, error), index, size)
+    every = np.concatenate([np.broadcast_to(index, x.shape).ravel() for index, x in parts])
+    found: RoundedArray = binned(joined(*(x for _, x in parts)), every, size)
     return found
 
 
@@ -268,4 +265,4 @@ def _of_block(
 
     rise = _sums([(_entries(each, rows), beyond(each.scope)) for each in group.factors], features.tables.dimension)
     lost = [summed(beyond((j,)) * features._loss_table(group, rows, j)) for j in range(len(group.hidden))]
-    return rise, total(lost)
+    return rise, sum(lost, Rounded(0.0))

@@ -97,3 +97,12 @@ def test_errors_by_norms_cover_the_sums_of_features_that_cancel(n_classes: int, 
         off = abs(exactly(found.value) - truth.reshape(found.shape))
         assert (off <= exactly(found.errors)).all()
         assert off.max() > 0
+
+
+@pytest.mark.parametrize("floor", [False, True])
+def test_the_allowance_of_one_long_group_does_not_grow_with_its_pieces(floor: bool) -> None:
+    """`LONG_GROUP`: sums of 20,000 multipliers, in whatever order, would be known to 2e-12."""
+    rng, n = np.random.default_rng(0), 20_000
+    problem = RegularizedRisk.pieces(rng.normal(size=(n, 1)), 1.0 + rng.normal(size=n), 1.0, floor=floor)
+    found = problem.dual({"alpha": np.full(n, 1.0 / n)})
+    assert 0 < found.allowance <= WANTED * abs(found)
