@@ -152,6 +152,7 @@ DEAR = (
     *numbers(column_generation, CHEAP_WORK=(0.0, 1e99), CHEAP_COLUMNS=(1,)),
 )
 LONG, TINY = numbers(column_generation, LONG=(NEVER,)), numbers(column_generation, TINY_NODES=(0,))
+FEW = numbers(column_generation, FEW_WEIGHTS=(0,))
 CUTS = numbers(minimum_cut, GRADIENT_FROM=(NEVER,))
 ONE_SLACK = (*options(cache=(0,), forget=(NEVER,)), *numbers(one_slack, CACHED_SHARE=(0.0,), PATIENCE=(1,)))
 FRANK_WOLFE, N_SLACK = options(block=(1,), average=(False,)), options(block=(1,), inner=(0.0,))
@@ -175,6 +176,8 @@ STUDIES = [
     Study("svm, dear pools", seeds(_chains, 80, 20, 60, 30, n=1), ColumnGeneration(), 1e-3, DEAR),
     Study("svm, long chains", seeds(_chains, 3, 300, 5, 20, n=2), ColumnGeneration(), 1e-3, LONG),
     Study("svm, tiny", seeds(_chains, 5, 5, 4, 30), ColumnGeneration(), 1e-6, TINY),
+    Study("svm, two labels", seeds(_chains, 300, 10, 2, 30, n=2), ColumnGeneration(), 1e-6, FEW),
+    Study("svm, few weights, strong", seeds(_chains, 400, 10, 4, 5, n=2, beta=1e-2), ColumnGeneration(), 1e-6, FEW),
     Study("svm, cuts", seeds(_images, 1, 300, n=1, **CUT), ColumnGeneration(), 1e-6, CUTS),
     Study("svm, cuts, small", seeds(_images, 20, 40, n=1, **CUT), ColumnGeneration(), 1e-6, CUTS),
     Study("svm, one slack", seeds(_chains, 40, 8, 4, 15), OneSlack(), 1e-4, ONE_SLACK),

@@ -53,9 +53,10 @@ INNER_SHARE = 0.1
 #: Exact pools are cheap if a Newton step with `CHEAP_COLUMNS` labellings an example takes fewer multiplications; a
 #: round takes about 15 such steps, and a second.
 CHEAP_WORK, CHEAP_COLUMNS = 1.3e9, 8
-#: The gap at which tempering ends: where pools are cheap and nodes at most `FEW_NODES`, where they are cheap, else. As
-#: late as there where an example has more than `LONG` nodes: a round of the pools adds one labelling an example.
-SWITCHES, FEW_NODES, LONG = (3e-2, 3e-3, 3e-4), 1000, 100
+#: The gap at which tempering ends: where pools are cheap, and there are at most `FEW_NODES` nodes or `FEW_WEIGHTS`
+#: weights; where pools are cheap; else. As late as there where an example has more than `LONG` nodes: a round of the
+#: pools adds one labelling an example.
+SWITCHES, FEW_NODES, FEW_WEIGHTS, LONG = (3e-2, 3e-3, 3e-4), 1000, 128, 100
 #: At most so many nodes are tempered only where rounding stops the pools: three stages take as long as all rounds.
 TINY_NODES = 50
 #: So many nodes are labelled by the samples in the first pools, within these bounds for the samples of an example: on
@@ -130,7 +131,8 @@ class ColumnGeneration:
             if not stopped:
                 return
         late = not cheap or nodes > LONG * problem.n_examples
-        switch = SWITCHES[2 if late else 0 if nodes <= FEW_NODES else 1]
+        few = nodes <= FEW_NODES or problem.dimension <= FEW_WEIGHTS
+        switch = SWITCHES[2 if late else 0 if few else 1]
         temper = LabellingTemper(problem, start, self.steps, self.stages, switch, patient=not cheap)
         yield temper.shown()
         seen: list[Labels] = [temper.labels]
