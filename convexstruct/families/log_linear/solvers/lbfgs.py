@@ -21,8 +21,10 @@ kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, count
 
 import numpy as np
@@ -38,10 +40,12 @@ from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.hidden import HiddenField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
+from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
 from convexstruct.families.log_linear.solvers.descent import (
     Ended,
     Here,
+    LogLinear,
     Smooth,
     ended,
     judged,
@@ -88,12 +92,16 @@ class LBFGS:
         start: Solution | None = None,
     ) -> Iterator[Iterate]:
         """Yield each point with its bounds; ``start`` gives the first."""
-        rounds, calls = HIDDEN_PATIENCE if isinstance(judged(problem), HiddenField) else PATIENCE, 0
+        # rounds that move no bound may still renew the pairs: with features of 1e7 it takes two sets of them
+        rounds, calls = PATIENCE + 2 * self.memory, 0
+        if isinstance(judged(problem), HiddenField):
+            rounds = HIDDEN_PATIENCE
         best: tuple[Here, Iterate] | None = None
         for last, theta in starts(problem, start, self.restarts, self.spread, self.seed):
             begin, patience = Here.at(problem.basis.problem, theta), Patience(rounds, least_unit(problem))
             message, why = warning(problem, begin), "no step decreases P any further"
-            for here, tried in chain([(begin, 1)], points(problem.basis.problem, begin, self.memory, self.metric)):
+            path = points(problem.basis.problem, begin, self.memory, self.metric, partial(allowance, problem))
+            for here, tried in chain([(begin, 1)], path):
                 calls += tried
                 message = message or separated(problem, here)
                 said = report(problem, here, calls, message=message)
@@ -106,9 +114,27 @@ class LBFGS:
             yield replace(best[1], done=last, oracle_calls=calls, message=end.message, stationary=end.stationary)
 
 
-def points(problem: Smooth, here: Here, memory: int, kind: str = "diagonal") -> Iterator[tuple[Here, int]]:
-    """The points of L-BFGS after ``here`` in the metric ``kind``, and the evaluations that each took; ends where no
-    step decreases P, not even after the pairs are dropped."""
+def allowance(problem: LogLinear, theta: Vector) -> float:
+    """What rounding may add to P at ``theta`` in the basis of the problem; 0 where no lower bound hangs on the slope:
+    without a penalty, and with hidden labels."""
+    if problem.penalty == Penalty() or isinstance(judged(problem), HiddenField):
+        return 0.0
+    return problem.primal({"theta": problem.basis.theta(theta)}).allowance
+
+
+def points(
+    problem: Smooth,
+    here: Here,
+    memory: int,
+    kind: str = "diagonal",
+    allowed: Callable[[Vector], float] = lambda theta: 0.0,
+) -> Iterator[tuple[Here, int]]:
+    """The points of L-BFGS after ``here`` in the metric ``kind``, and the evaluations that each took.
+
+    Where no step decreases P, not even after the pairs are dropped, P may rise by ``allowed``, what rounding may add to
+    it: its slopes have digits left where its values have none, and with features of 1e7 the lower bound needs these.
+    Ends where there is no such step either.
+    """
     pairs = Pairs(memory, problem.dimension, single=problem.dimension >= SINGLE_FROM)
     metric, along = Metric(problem, kind), orthant_search if problem.penalty.l1 else search
     noise = VALUE_ROUNDING * max(1.0, abs(here.value))  # P is a sum whose terms are about as large as at the start
@@ -120,6 +146,9 @@ def points(problem: Smooth, here: Here, memory: int, kind: str = "diagonal") -> 
             pairs.clear()
             there, tries = along(problem, here, -metric(here.gradient), noise)
             tried += tries
+        if there is None and (largest := allowed(here.theta)) > noise and math.isfinite(largest):
+            noise = largest
+            continue
         if there is None:
             return
         change = there.theta - here.theta

@@ -47,6 +47,23 @@ def test_a_time_stamp_leaves_a_lower_bound(labels: int, C: float) -> None:
     assert solution.gap < 2e-5, solution
 
 
+@pytest.mark.parametrize("seed", [0, 2, 7])
+def test_features_from_1e_8_to_1e8_leave_a_lower_bound(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P has no digits left long before its slopes, which the bound asks for, have none: without `lbfgs.allowance` the
+    gaps stay at .5 and more."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 5, size=10)
+    x = rng.normal(size=(int(lengths.sum()), 4)) * 10.0 ** rng.integers(-8, 8, size=(len(lengths), 4)).repeat(
+        lengths, axis=0
+    )
+    y = rng.integers(8, size=len(x))
+    ends = lengths.cumsum()[:-1]
+    problem = ConditionalRandomField.read(np.split(x, ends), np.split(y, ends), 8, C=1.0)
+    assert solve(problem, max_iterations=3000).status is Status.OPTIMAL
+    monkeypatch.setattr(lbfgs, "allowance", lambda problem, theta: 0.0)
+    assert solve(problem, max_iterations=3000).gap > 0.1
+
+
 @pytest.mark.parametrize(("kind", "seed"), [("sparse", 8), ("chains", 8), ("chains", 12), ("chains", 13)])
 def test_the_diagonal_is_not_renewed_by_curvatures_that_vanish(kind: str, seed: int) -> None:
     """`lbfgs.LEAST_CURVATURE`: without a penalty or a maximum steps would get so long that the run ends at a P of 1 to
