@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import sys
 from collections.abc import Mapping
@@ -26,9 +27,13 @@ SOLVER_OPTIONS: Mapping[str, Mapping[str, Any]] = {
 TIGHTER: Mapping[str, Mapping[str, Any]] = {"CLARABEL": {"tol_gap_abs": 1e-15, "tol_gap_rel": 1e-15}}
 
 
+#: CVXPY tries to import each solver whenever it is asked, which takes longer than to state a small program.
+_installed = functools.cache(cp.installed_solvers)
+
+
 def installed(solver: Any) -> str:
     """The name of a solver of CVXPY, in capitals however it is given; ValueError if no such solver is installed."""
-    known = cp.installed_solvers()
+    known = _installed()
     if isinstance(solver, str) and solver.upper() in known:
         return str(solver.upper())
     return choice("solver", solver, known, "that is installed")
