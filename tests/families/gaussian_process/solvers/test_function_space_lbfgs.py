@@ -33,9 +33,8 @@ def check_optimal(problem: GaussianProcessSequences, memory: int = FunctionSpace
 
 @every_kernel
 @pytest.mark.parametrize("changed", CHANGED, ids=str)
-@pytest.mark.parametrize("stationary", [True, False])
-def test_it_reaches_the_optimum_of_every_labelling_written_out(kernel: Any, changed: Any, stationary: bool) -> None:
-    check_optimal(small(3, kernel, stationary=stationary, **changed))
+def test_it_reaches_the_optimum_of_every_labelling_written_out(kernel: Any, changed: Any) -> None:
+    check_optimal(small(3, kernel, stationary=CHANGED.index(changed) % 2 == 0, **changed))
 
 
 @pytest.mark.parametrize(("lam", "memory"), [(1.0, 1), (3.0, 0)])
