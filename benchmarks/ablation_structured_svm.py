@@ -188,7 +188,9 @@ STUDIES = [
         seeds(_images, 3, 6, n=2, inference="relaxed"),
         RelaxedMargin(),
         1e-4,
-        numbers(relaxed_margin, TEMPERATURE=(1.0,), LEAP=(0.7,), SHRINK=(0.3,), STEPS=(20,), MEMORY=(10,), STAGES=(9,)),
+        numbers(
+            relaxed_margin, TEMPERATURE=(0.25, 1.0), LEAP=(0.7,), SHRINK=(0.3,), STEPS=(20,), MEMORY=(10,), STAGES=(9,)
+        ),
     ),
     Study("svm, block Frank-Wolfe", seeds(_chains, 40, 8, 4, 15, n=2), BlockFrankWolfe(), 1e-2, FRANK_WOLFE),
     Study("svm, pooled blocks", seeds(_text, 100, 1000, 8, n=2), Blocks(), 3e-3, POOLED_BLOCKS),

@@ -30,7 +30,7 @@ from convexstruct.families.structured_svm.witness import agreeing
 from convexstruct.inference.forests import forests
 
 #: tau of the first stage, in units of the largest node loss.
-TEMPERATURE = 0.25
+TEMPERATURE = 0.05
 #: The factor on tau after a stage that L-BFGS has solved to rounding, and after one that took all its steps, since the
 #: next is harder.
 LEAP, SHRINK = 0.2, 0.7
