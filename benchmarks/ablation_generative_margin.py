@@ -71,6 +71,10 @@ def _always_new(self: Run, *given: Any, _metric: Any = Run._metric) -> Any:
     return _metric(self, *given)
 
 
+def _always_cooler(self: Run, before: float, _cool: Any = Run._cool) -> None:
+    _cool(self, float("inf"))
+
+
 def _forget(self: Pairs, factor: float) -> None:
     self.clear()
 
@@ -89,6 +93,7 @@ METRIC = (
     Mechanism("pairs kept from stage to stage", patches={f"{quasi_newton.__name__}:Pairs.scale": _forget}),
     Mechanism("invariants in the diagonal metric", patches={f"{stage.__name__}:local_variance": _no_invariants}),
     Mechanism("local variance in the metric", patches={f"{stage.__name__}:local_variance": lambda *_: None}),
+    Mechanism("tau stays after a poor stage", patches={f"{method.__name__}:Run._cool": _always_cooler}),
     Mechanism("slack in v (epsilon)", patches={f"{method.__name__}:Run._epsilon": lambda self: 0.0}),
     *numbers(diagonal, METRIC_STEPS=(1,), VARIANCE_SHARE=(1.0,), LEAST_COUNT=(1e-9,)),
     *numbers(descent, LONGEST_MOVE=(NEVER,)),
@@ -101,7 +106,7 @@ MECHANISMS = (
     Mechanism("covariance taken to cost nothing (PAIR_WORK, STEP_WORK)", patches=FREE),
     *numbers(covariance, NEGLIGIBLE=(-1.0,), LEAST_COUNT=(0.0,)),
     *numbers(log_sums, SMALLEST=(0.0,)),
-    *numbers(method, WAITED_SHARE=(0.0,)),
+    *numbers(method, WAITED_SHARE=(0.0,), JUDGED=(4, NEVER), SMALL_WORK=(0.0, 1e9)),
     *numbers(newton, RIDGE=(1e-3,)),
 )
 #: Of use only where there are thousands of parameters.

@@ -5,7 +5,7 @@ from convexstruct.core.papers import PAPER_0
 from convexstruct.core.registry import Family, System, register
 from convexstruct.families.generative_margin.in_files import FiledCounts
 from convexstruct.families.generative_margin.problem import GenerativeMargin
-from convexstruct.families.generative_margin.solvers.cutting_planes import CuttingPlanes, takes
+from convexstruct.families.generative_margin.solvers.cutting_planes import CuttingPlanes, suits
 from convexstruct.families.generative_margin.solvers.entropic_proximal import EntropicProximal
 from convexstruct.families.generative_margin.solvers.maximum_likelihood import MaximumLikelihood
 from convexstruct.families.generative_margin.solvers.proximal_rsd import ProximalRSD
@@ -28,11 +28,9 @@ __all__ = [
 
 
 #: Cutting planes are the default where a unit of loss of an example costs more nats than this times ((K + `FEW`) d)^2,
-#: for K examples and d parameters: measured where both engines take as long to HIGH, on rings and noise, 8 to 1000
-#: examples, 24 to 480 parameters, eta 1e-3 to 1e7. That is eta 0.07 at (10, 45), 0.7 at (100, 45), 11 at (100, 180).
-DEAR, FEW = 2e-8, 30
-#: Their masters factor d x d matrices: so many parameters at most.
-LARGEST_MASTER = 2000
+#: for K examples and d parameters: measured where both engines take as long to HIGH, on rings and noise of 10 to 300
+#: examples and 21 to 700 parameters. That is eta 0.1 at (10, 45), 1 at (100, 45), 16 at (100, 180).
+DEAR, FEW = 3e-8, 30
 
 
 def best(problem: GenerativeMargin, wanted: Profile) -> tuple[Solver, str]:
@@ -42,9 +40,9 @@ def best(problem: GenerativeMargin, wanted: Profile) -> tuple[Solver, str]:
     if isinstance(problem.features, FiledCounts):
         return EntropicProximal(), "sums over all labellings, of the size of theta; metrics of a sample"
     price, d = problem.eta * float(problem.examples.weights.mean()), problem.dimension
-    if price > DEAR * (problem.n_examples + FEW) ** 2 * d**2 and d <= LARGEST_MASTER and takes(problem):
+    if price > DEAR * (problem.n_examples + FEW) ** 2 * d**2 and suits(problem):
         return CuttingPlanes(), "slacks are dear, where few labellings bind and smoothing takes ever more steps"
-    return EntropicProximal(), "sums over all labellings; Newton's metric where a covariance is known and pays"
+    return EntropicProximal(), "sums over all labellings; cutting planes take over where it gains too little"
 
 
 #: Every system of the family is stated in each of these.

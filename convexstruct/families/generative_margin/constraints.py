@@ -95,6 +95,14 @@ class Limits:
         every = sp.csr_array(sp.vstack((self.G, equal, -equal), format="csr"))
         return every, np.concatenate((self.g, np.zeros(2 * len(tied))))
 
+    @cached_property
+    def inequalities(self) -> tuple[sp.csr_array, Vector]:
+        """All limits as rows A theta <= a (n, d) and (n,): floors, ceilings, and the affine rows."""
+        below, above = np.flatnonzero(np.isfinite(self.low)), np.flatnonzero(np.isfinite(self.high))
+        unit, (G, g) = sp.csr_array(sp.identity(len(self.of), format="csr")), self.rows
+        every = sp.csr_array(sp.vstack((-unit[below], unit[above], G), format="csr"))
+        return every, np.concatenate((-self.low[below], self.high[above], g))
+
     @property
     def coupled(self) -> bool:
         """Whether some rows or groups may join several blocks."""

@@ -139,6 +139,7 @@ def test_the_unit_of_the_objective_does_not_matter(unit: float) -> None:
 def test_a_limit_needs_a_first_multiplier_to_grow_from(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = general("ball")
     monkeypatch.setattr(method, "FIRST_KAP", 0.0)
+    monkeypatch.setattr(method, "suits", lambda problem: False)  # cutting planes need none
     assert solve(problem, method.EntropicProximal(), tol=HIGH).status is not Status.OPTIMAL
 
 

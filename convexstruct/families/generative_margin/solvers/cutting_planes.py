@@ -1,6 +1,6 @@
 r"""Cutting planes with a slack for each example, and masters by a primal-dual interior point method: the default where
-the loss rescales the slacks, or slacks are dear. Ours in this form; the constraint generation is that of
-`models.generative_margin.cuts`.
+the loss rescales the slacks, or slacks are dear; `EntropicProximal` hands over to it where it gains too little. Ours in
+this form; the constraint generation is that of `models.generative_margin.cuts`.
 
     each round    s_k = argmax_s a_k(s)'theta + b_k(s) of each example k; a row of the master where that is above eps_k
                   master: (P) of (2)-(5), (28)-(30), with the rows found so far
@@ -49,13 +49,15 @@ from convexstruct.core.options import at_least, read_options, share
 from convexstruct.core.quasi_newton import SEARCH_TRIALS
 from convexstruct.core.rounds import PATIENCE, Clock, Patience
 from convexstruct.core.solution import Solution
+from convexstruct.families.generative_margin.in_files import CountsInFiles
 from convexstruct.families.generative_margin.member import Evaluation
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.slack_penalties import Linear
-from convexstruct.families.generative_margin.solvers.entropic_proximal.stage import Space
 from convexstruct.families.generative_margin.solvers.warm_start import starting_theta
 from convexstruct.marginals.triplets import sums_by
 
+#: The most parameters: masters factor d x d matrices.
+LARGEST_MASTER = 2000
 #: m is this share of the mean of the products s z.
 CENTRING = 0.5
 #: A step goes this share of the way to where a room or a multiplier is 0.
@@ -125,6 +127,12 @@ class CuttingPlanes:
             yield Iterate({"theta": best}, master.witness, upper, master.bound, rounds, clock.parts, done)
 
 
+def suits(problem: GenerativeMargin) -> bool:
+    """Whether the method takes the problem, whose examples are here, and can factor its matrices."""
+    here = not isinstance(problem.counts, CountsInFiles)
+    return here and problem.dimension <= LARGEST_MASTER and takes(problem)
+
+
 def takes(problem: GenerativeMargin) -> bool:
     """Whether the objective has points strictly inside, and a new row leaves some inside: no cap, no ties."""
     if problem.general is None:
@@ -153,8 +161,11 @@ class _Master:
 
     def __init__(self, problem: GenerativeMargin, theta: Vector) -> None:
         self.problem, layout = problem, problem.layout
-        self._blocks, (R, self._right) = Space(problem).blocks, Space(problem).limits
-        self._limits: Matrix = R.toarray()
+        self._blocks = sums_by(layout.block_of, len(layout.block_sizes))
+        self._limits, self._right = np.zeros((0, problem.dimension)), np.zeros(0)
+        if problem.general is not None:
+            R, self._right = problem.general.parameters.limits.inequalities
+            self._limits = R.toarray()
         self.price, self._full, self._least = 1.0, problem.eta * problem.examples.weights, np.inf
         self._h = Linear() if problem.general is None else problem.general.h
         if problem.general is None:

@@ -12,6 +12,7 @@ import pytest
 
 from convexstruct.core.cases import Make
 from convexstruct.core.driver import solve
+from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Status
 from convexstruct.datasets.generated.ring import EASY, ring
 from convexstruct.families import generative_margin
@@ -20,6 +21,7 @@ from convexstruct.families.generative_margin.cases import rescaled_network, zero
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.slack_penalties import Capped
 from convexstruct.families.generative_margin.solvers import cutting_planes
+from convexstruct.families.generative_margin.solvers.entropic_proximal import method
 from convexstruct.models.formulation import Formulation
 from convexstruct.models.generative_margin import compact_dual, primal
 from convexstruct.tolerances import HIGH
@@ -50,10 +52,10 @@ def rings(eta: float, rescaled: bool = False) -> GenerativeMargin:
     return GenerativeMargin.hmm(data.symbols, data.states, *sizes, eta=eta, loss="ring", rescaled=rescaled)
 
 
-def noise(eta: float) -> GenerativeMargin:
+def noise(eta: float, examples: int = 20, n_states: int = 5) -> GenerativeMargin:
     rng = np.random.default_rng(1)
-    symbols, states = ([rng.integers(0, n, 10) for _ in range(20)] for n in (6, 5))
-    return GenerativeMargin.hmm(symbols, states, 5, 6, eta=eta)
+    symbols, states = ([rng.integers(0, n, 10) for _ in range(examples)] for n in (6, n_states))
+    return GenerativeMargin.hmm(symbols, states, n_states, 6, eta=eta)
 
 
 @pytest.mark.parametrize("make", [rings, partial(rings, rescaled=True), noise], ids=["rings", "rescaled", "noise"])
@@ -84,8 +86,39 @@ def test_they_are_the_default_where_slacks_are_dear(monkeypatch: pytest.MonkeyPa
     assert chosen(noise(0.9 * from_here)) is EntropicProximal
     assert chosen(noise(1.1 * from_here)) is CuttingPlanes
     assert chosen(replace(noise(1e3), h=Capped(1.0))) is EntropicProximal
-    monkeypatch.setattr(generative_margin, "LARGEST_MASTER", noise(1.0).dimension - 1)
+    monkeypatch.setattr(cutting_planes, "LARGEST_MASTER", noise(1.0).dimension - 1)
     assert chosen(noise(1e3)) is EntropicProximal
+
+
+def to_high(problem: GenerativeMargin) -> Iterate:
+    """The last iterate of `EntropicProximal`, at a gap of HIGH or where it ends."""
+    best, bound = np.inf, -np.inf
+    for iterate in EntropicProximal().iterate(problem):
+        best, bound = min(best, iterate.primal), max(bound, iterate.lower_bound)
+        if best - bound <= HIGH.gap * best:
+            break
+    return iterate
+
+
+def test_they_take_over_where_the_entropic_method_gains_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The case with zeros in c ended STALLED at a gap of 4e-3."""
+    ends_early = zeros_in_c(0).problem
+    assert isinstance(ends_early, GenerativeMargin)
+    assert solve(replace(ends_early, eta=3e3), EntropicProximal(), tol=HIGH).status is Status.OPTIMAL
+    assert not to_high(rings(0.1)).parts
+    monkeypatch.setattr(method, "JUDGED", 4)
+    assert "master" in to_high(noise(10.0, 10)).parts
+    monkeypatch.setattr(method, "SMALL_WORK", 0.0)
+    assert not to_high(noise(10.0, 10)).parts
+
+
+def test_tau_stays_where_smoothing_costs_no_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lowered after every stage it needs four times the evaluations: stages that ended early lead P away."""
+    monkeypatch.setattr(method, "SMALL_WORK", 0.0)
+    problem = noise(0.1, 60, 15)
+    stays, cool = to_high(problem).oracle_calls, method.Run._cool
+    monkeypatch.setattr(method.Run, "_cool", lambda self, before: cool(self, np.inf))
+    assert to_high(problem).oracle_calls > 2 * stays
 
 
 @in_turn(TAKEN)

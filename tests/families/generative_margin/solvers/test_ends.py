@@ -13,7 +13,7 @@ from tests.models.generative_margin.instances import INSTANCES
 #: Solvers by the module where their PATIENCE is (method, proximal_rsd, working_sets), an instance
 #: that ends by it alone, and the rounds that it takes at most.
 ENDS = {
-    "entropic_proximal.method": ("EntropicProximal", "hamming loss, two states", 60),
+    "entropic_proximal.method": ("EntropicProximal", "hamming loss, two states", 120),
     "proximal_rsd": ("ProximalRSD", "ring loss, ragged, weighted", 400),
     "working_sets": ("CoordinateWorkingSets", "ring loss, ragged, weighted", 400),
 }

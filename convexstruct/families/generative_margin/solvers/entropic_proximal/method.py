@@ -4,7 +4,8 @@ The dual of (P) is a maximisation over weights on labellings. A proximal point m
 keeps weights of exponential form, q_k(s) ~ exp(Theta' counts_k(s) + B loss_k(s)), so that d + 1 numbers describe a dual
 point, and one forward-backward pass sums over all labellings. Each stage minimises a smooth F at temperature tau
 (`stage`), then Theta += theta / tau, B += 1 / tau, tau *= shrink. Unlike plain annealing (Theta = B = 0) it converges
-at any tau; with tau shrinking it converges superlinearly.
+at any tau; with tau shrinking it converges superlinearly. tau stays where smoothing cost no less than in the stages
+before: stages are inexact, and theta / tau of one that ended early would leave P higher at every smaller tau.
 
 Three ideas make it fast, and let it reach gaps of 1e-6 and far below:
 
@@ -24,6 +25,9 @@ While smoothing still costs much, stages are rough: they end early, since tau is
 covariance nor v >= 0 is worth the steps there. Without a covariance v >= 0 takes hundreds of steps, P a few: later
 stages of large problems are rough too where smoothing is most of the certified gap, and then lower P alone. Where they
 are not, the best mixture of their last iterates has v >= 0 long before any of these (`mixture`), and is the dual point.
+
+Where few labellings bind, as on noise and at large eta, smoothing takes ever more steps. `CuttingPlanes` takes over
+where the certified gap has not halved in `JUDGED` stages and its masters are small, or where the stages have ended.
 
 With many examples a pilot run on the first few of them, re-weighted, takes these stages, accurately, since its steps
 are cheap: none of (Theta, B, tau, theta) has a part for each example, so the full problem starts from them, and uses
@@ -47,6 +51,7 @@ from convexstruct.core.quasi_newton import Pairs
 from convexstruct.core.solution import Solution
 from convexstruct.families.generative_margin.in_files import CountsInFiles
 from convexstruct.families.generative_margin.problem import GenerativeMargin
+from convexstruct.families.generative_margin.solvers.cutting_planes import CuttingPlanes, suits
 from convexstruct.families.generative_margin.solvers.entropic_proximal.covariance import CountCovariance, Matrices
 from convexstruct.families.generative_margin.solvers.entropic_proximal.descent import Descent, Metric
 from convexstruct.families.generative_margin.solvers.entropic_proximal.diagonal import DiagonalMetric
@@ -80,6 +85,9 @@ WAITED_SHARE = 0.75
 MIXED, MIX_EVERY = 60, 5
 #: The method ends if the certified gap falls by less than a twentieth over so many stages.
 PATIENCE = 12
+#: Cutting planes take over where the gap has not halved in so many stages, if K d^2, which a step of their masters
+#: multiplies for K examples and d parameters, is below `SMALL_WORK`: some tenths of a second.
+JUDGED, SMALL_WORK = 16, 1.7e7
 #: A parameter that no labelling may use gets a score below 0 by so many times a bound on the scores of labellings: its
 #: probability is then 0 in floating point, and for the certificate.
 FORBIDDING_FACTOR = 1e3
@@ -130,9 +138,9 @@ class EntropicProximal:
         )
 
     def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
-        """One iterate where a pilot run ends, and one for each stage of all examples; the run ends where the gap is
-        closed or hardly fell for `PATIENCE` stages. Of ``start`` the theta and the last Gibbs atom of the witness are
-        used.
+        """One iterate where a pilot run ends, one for each stage of all examples, and one for each master; the run ends
+        where the gap is closed, or hardly fell for `PATIENCE` stages and cutting planes do not take the problem. Of
+        ``start`` the theta and the last Gibbs atom of the witness are used.
 
         Raises
         ------
@@ -152,7 +160,13 @@ class EntropicProximal:
             yield run.shown(run.theta)  # the stages of all examples take far longer: a limit may end the first
             run.adopt_covariance(few)
         while not run.finished:
-            yield run.shown(run.stage())
+            theta = run.stage()
+            over = run.hands_over
+            yield replace(run.shown(theta), done=run.finished and not over)
+            if over:
+                for iterate in CuttingPlanes().iterate(problem):
+                    yield replace(iterate, oracle_calls=round(run.calls) + iterate.oracle_calls)
+                return
 
 
 def _takes(problem: GenerativeMargin) -> None:
@@ -284,15 +298,21 @@ class Run:
         self.calls += stage.evaluations
         self.stages += 1
         theta = value.theta if problem.general is None else problem.repair({"theta": value.theta})["theta"]
+        before = self._gap
         self._note(stage, value, theta)
         if mixes:
             self._improve_by_mixture(stage, recent)
         self.measure, self.x = stage.after(value), value.x
-        self.tau *= options.shrink
-        self._pairs.scale(1.0 / options.shrink)  # the Hessian goes with 1 / tau
+        self._cool(before)
         self._improve(value.mu, value.omega, value)
         self._judge()
         return theta
+
+    def _cool(self, before: float) -> None:
+        """Lower tau if smoothing cost less than ``before``, the least that it cost in the stages before the last."""
+        if self._gap < before:
+            self.tau *= self.options.shrink
+            self._pairs.scale(1.0 / self.options.shrink)  # the Hessian goes with 1 / tau
 
     def _metric(self, stage: Stage, value: Value) -> Metric:
         """Newton's metric if a covariance is known; else the last stage's diagonal one, unless that was rough."""
@@ -382,11 +402,25 @@ class Run:
         """Gibbs measures with parameters theta (m, d) and loss (m,), each with the same share (m,) in every example."""
         return {"gibbs": theta, "gibbs_loss": loss, "gibbs_shares": np.tile(shares[:, None], self.problem.n_examples)}
 
+    @property
+    def hands_over(self) -> bool:
+        """Whether cutting planes are the better way on, after a stage (see the module)."""
+        gaps = [best - bound for best, bound in self._history[-JUDGED - 1 :]]
+        if self.pilot or not suits(self.problem) or gaps[-1] <= self._least_gap:
+            return False
+        small = self.problem.n_examples * self.problem.dimension**2 <= SMALL_WORK
+        return self.finished or (small and len(gaps) > JUDGED and gaps[-1] > 0.5 * gaps[0])
+
+    @property
+    def _least_gap(self) -> float:
+        """What rounding leaves of a gap."""
+        return 1e-13 * magnitude(self.problem, self.best)
+
     def _judge(self) -> None:
         """Set ``finished`` if the gap is closed, it hardly fell for `PATIENCE` stages, or 400 stages passed."""
         self._history.append((self.best, self.bound))
         gap = self.best - self.bound
-        if gap <= 1e-13 * magnitude(self.problem, self.best) or self.stages >= 400:
+        if gap <= self._least_gap or self.stages >= 400:
             self.finished = True
         elif len(self._history) > PATIENCE:
             best, bound = self._history[-PATIENCE - 1]

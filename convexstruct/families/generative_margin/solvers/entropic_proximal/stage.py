@@ -111,15 +111,10 @@ class Space:
 
     @cached_property
     def limits(self) -> tuple[sp.csr_array, Vector]:
-        """The limits as rows A theta <= a: floors, ceilings, and the affine rows."""
-        d = self._problem.dimension
+        """The limits as rows A theta <= a."""
         if self._problem.general is None:
-            return sp.csr_array((0, d)), np.zeros(0)
-        of = self._problem.general.parameters.limits
-        below, above = np.flatnonzero(np.isfinite(of.low)), np.flatnonzero(np.isfinite(of.high))
-        unit, (G, g) = sp.csr_array(sp.identity(d, format="csr")), of.rows
-        rows = sp.csr_array(sp.vstack((-unit[below], unit[above], G), format="csr"))
-        return rows, np.concatenate((-of.low[below], of.high[above], g))
+            return sp.csr_array((0, self._problem.dimension)), np.zeros(0)
+        return self._problem.general.parameters.limits.inequalities
 
     @cached_property
     def blocks(self) -> sp.csr_array:

@@ -314,7 +314,7 @@ def test_solve_says_which_solver_it_picked_and_why() -> None:
     for problem in (replace(small_ring(0), eta=1e-3), network(0, n=2500)):
         picked, why = choose(problem, HIGH)
         assert isinstance(picked, EntropicProximal)
-        assert "covariance" in why
+        assert "sums over all labellings" in why
     assert solve(replace(small_ring(0), eta=1e-3), tol=MID).solver.startswith("EntropicProximal (")
 
 
