@@ -106,89 +106,6 @@ class Rounded(float):
         return getattr(ufunc, method)(*(float(x) if isinstance(x, Rounded) else x for x in inputs), **options)
 
 
-class RoundedArray:
-    """An array and, entry by entry, how far the exact numbers may lie from it.
-
-    value : any shape. error : at least 0, of a shape that broadcasts to that of ``value``, so that one number may serve
-    a row or the whole; inf or NaN where nothing is known. What is 0 exactly has the error 0, and keeps it.
-
-    Each new one asks for the deadline (`convexstruct.deadline`), so that bounds do between any two operations.
-    """
-
-    __slots__ = ("error", "value")
-    __array_ufunc__ = None  # so that `array * self` comes here
-
-    def __init__(self, value: ArrayLike, error: ArrayLike = 0.0) -> None:
-        deadline.check()
-        self.value: Tensor = np.asarray(value, dtype=np.float64)
-        self.error: Tensor = np.asarray(error, dtype=np.float64)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.value.shape
-
-    @property
-    def errors(self) -> Tensor:
-        """``error`` in the shape of ``value``, not to be written to."""
-        return self.error if self.error.shape == self.value.shape else np.broadcast_to(self.error, self.value.shape)
-
-    def __getitem__(self, at: Any) -> RoundedArray:
-        return RoundedArray(self.value[at], self.errors[at] if self.error.ndim else self.error)
-
-    def reshape(self, *shape: int) -> RoundedArray:
-        return RoundedArray(self.value.reshape(*shape), self.errors.reshape(*shape) if self.error.ndim else self.error)
-
-    @property
-    def T(self) -> RoundedArray:
-        return RoundedArray(self.value.T, self.errors.T if self.error.ndim else self.error)
-
-    def __add__(self, other: Any) -> RoundedArray:
-        return _add(self, other)
-
-    def __sub__(self, other: Any) -> RoundedArray:
-        return _subtract(self, other)
-
-    def __rsub__(self, other: Any) -> RoundedArray:
-        return _subtract(other, self)
-
-    def __mul__(self, other: Any) -> RoundedArray:
-        return _multiply(self, other)
-
-    def __truediv__(self, other: Any) -> RoundedArray:
-        return _divide(self, other)
-
-    def __rtruediv__(self, other: Any) -> RoundedArray:
-        return _divide(other, self)
-
-    def __matmul__(self, other: Any) -> RoundedArray:
-        return _matmul(self, other)
-
-    def __rmatmul__(self, other: Any) -> RoundedArray:
-        return _matmul(other, self)
-
-    def __neg__(self) -> RoundedArray:
-        return RoundedArray(-self.value, self.error)
-
-    def __abs__(self) -> RoundedArray:
-        return RoundedArray(np.abs(self.value), self.error)
-
-    __radd__, __rmul__ = __add__, __mul__
-
-    def sum(self, axis: int) -> RoundedArray:
-        """Along one axis; `summed` is the sum of all entries."""
-        value = self.value.sum(axis=axis)
-        size = gamma(self.value.shape[axis]) * np.abs(self.value).sum(axis=axis)
-        return RoundedArray(value, size + self.errors.sum(axis=axis) if self.error.any() else size)
-
-    def __repr__(self) -> str:
-        return f"{self.value!r} +- {self.error!r}"
-
-
-def exact(values: ArrayLike) -> RoundedArray:
-    """``values`` as numbers without error, so that a formula carries its rounding from here on."""
-    return RoundedArray(values)
-
-
 # -- arithmetic --------------------------------------------------------------------------------------------------------
 
 
@@ -197,40 +114,6 @@ def split(x: Any) -> tuple[Any, Any]:
     if isinstance(x, RoundedArray):
         return x.value, x.error
     return (float(x), x.allowance) if isinstance(x, Rounded) else (x, 0.0)
-
-
-def _operated(operation: Callable[[Any, Any], RoundedArray], x: Any, y: Any) -> Any:
-    """``operation`` where one of the two is a `Rounded`."""
-    if (isinstance(x, float) and isinstance(y, (float, int))) or (isinstance(x, int) and isinstance(y, float)):
-        return _of_numbers(operation, x, y)
-    if not all(isinstance(z, (int, float, np.number, np.ndarray, RoundedArray)) for z in (x, y)):
-        return NotImplemented
-    with np.errstate(all="ignore"):
-        found = operation(x, y)
-    if found.value.ndim:
-        return found
-    return Rounded.of(float(found.value), float(found.error)) if found.error else Rounded(float(found.value))
-
-
-def _of_numbers(operation: Callable[[Any, Any], RoundedArray], x: float, y: float) -> Rounded:
-    """The operation without NumPy, which takes ten times as long for single numbers."""
-    (a, of_a), (b, of_b) = ((float(z), z.allowance if isinstance(z, Rounded) else 0.0) for z in (x, y))
-    underflows = False
-    if operation is _multiply:
-        value = a * b
-        error = (abs(a) * of_b if of_b else 0.0) + ((abs(b) + of_b) * of_a if of_a else 0.0)
-        underflows = bool((a or of_a) and (b or of_b))
-    elif operation is _divide:
-        rest = (abs(b) - of_b) * (1.0 - 4.0 * UNIT)
-        if not rest > 0.0:
-            return Rounded(math.nan, math.inf)
-        value = a / b
-        error = (of_a + (abs(value) * of_b if of_b else 0.0)) / rest
-        underflows = bool(a or of_a) and not math.isinf(b)
-    else:
-        value, error = a + b if operation is _add else a - b, of_a + of_b
-    error += UNIT * abs(value) + (4.0 * TINY if underflows and abs(value) < SMALL else 0.0)
-    return Rounded.of(value, error) if error else Rounded(value)
 
 
 def _add(x: Any, y: Any) -> RoundedArray:
@@ -288,14 +171,6 @@ def _matmul(x: Any, y: Any) -> RoundedArray:
     return RoundedArray(a @ b, error + (0.0 if zero else b.shape[0] * 4.0 * TINY))
 
 
-_ARITHMETIC: dict[np.ufunc, Callable[[Any, Any], RoundedArray]] = {
-    np.add: _add,
-    np.subtract: _subtract,
-    np.multiply: _multiply,
-    np.divide: _divide,
-}
-
-
 def _underflow(error: Tensor, value: Tensor, *factors: tuple[Any, Any]) -> Tensor:
     """``error``, and a few `TINY` where a product of numbers other than 0 may have fallen below the normal numbers: it
     is exact where a factor (value, error) is 0 exactly."""
@@ -305,3 +180,118 @@ def _underflow(error: Tensor, value: Tensor, *factors: tuple[Any, Any]) -> Tenso
     for x, of_x in factors:
         low = low & ~(np.equal(x, 0.0) & np.equal(of_x, 0.0))
     return np.asarray(error + np.where(low, 4.0 * TINY, 0.0))
+
+
+# -- arrays ------------------------------------------------------------------------------------------------------------
+
+
+class RoundedArray:
+    """An array and, entry by entry, how far the exact numbers may lie from it.
+
+    value : any shape. error : at least 0, of a shape that broadcasts to that of ``value``, so that one number may serve
+    a row or the whole; inf or NaN where nothing is known. What is 0 exactly has the error 0, and keeps it.
+
+    Each new one asks for the deadline (`convexstruct.deadline`), so that bounds do between any two operations.
+    """
+
+    __slots__ = ("error", "value")
+    __array_ufunc__ = None  # so that `array * self` comes here
+
+    def __init__(self, value: ArrayLike, error: ArrayLike = 0.0) -> None:
+        deadline.check()
+        self.value: Tensor = np.asarray(value, dtype=np.float64)
+        self.error: Tensor = np.asarray(error, dtype=np.float64)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.value.shape
+
+    @property
+    def errors(self) -> Tensor:
+        """``error`` in the shape of ``value``, not to be written to."""
+        return self.error if self.error.shape == self.value.shape else np.broadcast_to(self.error, self.value.shape)
+
+    def __getitem__(self, at: Any) -> RoundedArray:
+        return RoundedArray(self.value[at], self.errors[at] if self.error.ndim else self.error)
+
+    def reshape(self, *shape: int) -> RoundedArray:
+        return RoundedArray(self.value.reshape(*shape), self.errors.reshape(*shape) if self.error.ndim else self.error)
+
+    @property
+    def T(self) -> RoundedArray:
+        return RoundedArray(self.value.T, self.errors.T if self.error.ndim else self.error)
+
+    __add__ = __radd__ = _add
+    __mul__ = __rmul__ = _multiply
+    __sub__, __truediv__, __matmul__ = _subtract, _divide, _matmul
+
+    def __rsub__(self, other: Any) -> RoundedArray:
+        return _subtract(other, self)
+
+    def __rtruediv__(self, other: Any) -> RoundedArray:
+        return _divide(other, self)
+
+    def __rmatmul__(self, other: Any) -> RoundedArray:
+        return _matmul(other, self)
+
+    def __neg__(self) -> RoundedArray:
+        return RoundedArray(-self.value, self.error)
+
+    def __abs__(self) -> RoundedArray:
+        return RoundedArray(np.abs(self.value), self.error)
+
+    def sum(self, axis: int) -> RoundedArray:
+        """Along one axis; `summed` is the sum of all entries."""
+        value = self.value.sum(axis=axis)
+        size = gamma(self.value.shape[axis]) * np.abs(self.value).sum(axis=axis)
+        return RoundedArray(value, size + self.errors.sum(axis=axis) if self.error.any() else size)
+
+    def __repr__(self) -> str:
+        return f"{self.value!r} +- {self.error!r}"
+
+
+def exact(values: ArrayLike) -> RoundedArray:
+    """``values`` as numbers without error, so that a formula carries its rounding from here on."""
+    return RoundedArray(values)
+
+
+def _operated(operation: Callable[[Any, Any], RoundedArray], x: Any, y: Any) -> Any:
+    """``operation`` where one of the two is a `Rounded`."""
+    if (isinstance(x, float) and isinstance(y, (float, int))) or (isinstance(x, int) and isinstance(y, float)):
+        return _of_numbers(operation, x, y)
+    if not all(isinstance(z, (int, float, np.number, np.ndarray, RoundedArray)) for z in (x, y)):
+        return NotImplemented
+    with np.errstate(all="ignore"):
+        found = operation(x, y)
+    if found.value.ndim:
+        return found
+    return Rounded.of(float(found.value), float(found.error)) if found.error else Rounded(float(found.value))
+
+
+def _of_numbers(operation: Callable[[Any, Any], RoundedArray], x: float, y: float) -> Rounded:
+    """The operation without NumPy, which takes ten times as long for single numbers."""
+    (a, of_a), (b, of_b) = ((float(z), z.allowance if isinstance(z, Rounded) else 0.0) for z in (x, y))
+    underflows = False
+    if operation is _multiply:
+        value = a * b
+        error = (abs(a) * of_b if of_b else 0.0) + ((abs(b) + of_b) * of_a if of_a else 0.0)
+        underflows = bool((a or of_a) and (b or of_b))
+    elif operation is _divide:
+        rest = (abs(b) - of_b) * (1.0 - 4.0 * UNIT)
+        if not rest > 0.0:
+            return Rounded(math.nan, math.inf)
+        value = a / b
+        error = (of_a + (abs(value) * of_b if of_b else 0.0)) / rest
+        underflows = bool(a or of_a) and not math.isinf(b)
+    else:
+        value, error = a + b if operation is _add else a - b, of_a + of_b
+    error += UNIT * abs(value) + (4.0 * TINY if underflows and abs(value) < SMALL else 0.0)
+    return Rounded.of(value, error) if error else Rounded(value)
+
+
+_ARITHMETIC: dict[np.ufunc, Callable[[Any, Any], RoundedArray]] = {
+    np.add: _add,
+    np.subtract: _subtract,
+    np.multiply: _multiply,
+    np.divide: _divide,
+}

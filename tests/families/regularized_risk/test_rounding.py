@@ -106,3 +106,16 @@ def test_the_allowance_of_one_long_group_does_not_grow_with_its_pieces(floor: bo
     problem = RegularizedRisk.pieces(rng.normal(size=(n, 1)), 1.0 + rng.normal(size=n), 1.0, floor=floor)
     found = problem.dual({"alpha": np.full(n, 1.0 / n)})
     assert 0 < found.allowance <= WANTED * abs(found)
+
+
+def test_offsets_whose_multipliers_are_too_small_to_balance_cost_the_others_nothing() -> None:
+    """`SURE`: of multipliers from 1 to 1e-100 the sums of some sides are not known; they are nothing beside others."""
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        levels = int(rng.integers(3, 7))
+        X, y = rng.normal(size=(4 * levels, 1)), np.arange(4 * levels) % levels
+        problem = RegularizedRisk.ordinal(X, y, 1.0)
+        sizes = 10.0 ** -rng.uniform(0, 100, size=problem.n_biases)
+        alpha = problem.shares[problem.group] * sizes[problem.loss.bias_of] * rng.uniform(size=problem.n_pieces)
+        found = problem.dual({"alpha": alpha})
+        assert found.allowance <= 10 * WANTED * abs(found)
