@@ -233,7 +233,7 @@ class StructuredSVM:
             return self.most_violated(np.zeros(self.dimension)).value or 1.0
         with np.errstate(over="ignore"):
             ceiling, most = self.ceiling, self.loss.most
-            some = (most > 0) & (ceiling > 0)  # terms with a factor 0 are 0, also if the other factor overflowed
+            some = most > 0  # the rest is 0, also where C omega_i overflowed
             return float((ceiling[some] * most[some]).sum()) or 1.0
 
     def trivial(self) -> tuple[Point, Point]:

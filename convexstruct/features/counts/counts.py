@@ -99,6 +99,8 @@ def example_weights(weights: ArrayLike | None, n_examples: int, C: float = 1.0) 
     if weights is None:
         return np.ones(n_examples)
     found = real("weights", weights, (n_examples,), positive=True, why="one weight an example")
-    if not (C * found).all():
+    with np.errstate(over="ignore"):
+        shares = C * found
+    if not shares.all():
         raise ValueError(f"weights has {found.min():g}, which times C ({C:g}) underflows to 0, wanted larger ones")
     return found
