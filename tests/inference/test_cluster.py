@@ -6,7 +6,7 @@ import importlib.metadata
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -157,12 +157,14 @@ def same(found: Solution, serial: Solution) -> None:
 def in_round(client: Any, number: int, end: int) -> Any:
     """A callback that sends the signal ``end`` to a worker after this round, and those it has sent it to."""
     client.wait_for_workers(2, timeout=180)
-    worker, hit = int(workers(client)[0]), []
+    hit: list[int] = []
 
     def callback(iterate: Any, trace: Any) -> None:
-        if len(trace) == number:
-            os.kill(worker, end)
-            hit.append(worker)
+        for worker in map(int, workers(client)) if len(trace) >= number and not hit else ():
+            with suppress(ProcessLookupError):  # on a busy machine it may have been replaced just now
+                os.kill(worker, end)
+                hit.append(worker)
+                return
 
     return callback, hit
 
