@@ -309,8 +309,9 @@ class Run:
         return theta
 
     def _cool(self, before: float) -> None:
-        """Lower tau if smoothing cost less than ``before``, the least that it cost in the stages before the last."""
-        if self._gap < before:
+        """Lower tau if smoothing cost less than ``before``, the least that it cost in the stages before the last, and
+        where slacks are capped: there what a stage costs is that of a repaired theta."""
+        if self._gap < before or self.problem.capped:
             self.tau *= self.options.shrink
             self._pairs.scale(1.0 / self.options.shrink)  # the Hessian goes with 1 / tau
 
