@@ -28,7 +28,7 @@ def best(problem: ConvexEnergyNetwork | EnergyInference | UnrolledEnergyNetwork,
         return ProjectedNewton(), "Newton steps on the labels that are free, all examples at once"
     if isinstance(problem, UnrolledEnergyNetwork):
         return UnrolledLBFGS(), "L-BFGS with gradients through all steps: a stationary point"
-    return DualLBFGSB(), "L-BFGS-B on one y an example, in the cube"
+    return DualLBFGSB(), "L-BFGS-B on one y an example, in the cube, then an interior point method"
 
 
 FAMILY = register(

@@ -28,7 +28,7 @@ __all__ = [
 
 
 #: Cutting planes are the default where a unit of loss of an example costs more nats than this times ((K + `FEW`) d)^2,
-#: for K examples and d parameters: measured where both engines take as long to HIGH, on rings and noise of 10 to 300
+#: for K examples and d parameters: about where both engines take as long to HIGH, on rings and noise of 10 to 300
 #: examples and 21 to 700 parameters. That is eta 0.1 at (10, 45), 1 at (100, 45), 16 at (100, 180).
 DEAR, FEW = 3e-8, 30
 
