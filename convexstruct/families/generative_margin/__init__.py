@@ -27,10 +27,10 @@ __all__ = [
 ]
 
 
-#: Cutting planes are the default where a unit of loss of an example costs more nats than this times ((K + `FEW`) d)^2,
-#: for K examples and d parameters: about where both engines take as long to HIGH, on rings and noise of 10 to 300
-#: examples and 21 to 700 parameters. That is eta 0.1 at (10, 45), 1 at (100, 45), 16 at (100, 180).
-DEAR, FEW = 3e-8, 30
+#: Cutting planes are the default where a unit of loss of an example costs more nats than this, divided by the number of
+#: parameters: about where both engines take as long to HIGH, on rings and noise of 10 to 300 examples and 18 to 390
+#: parameters. That is eta 67 at 45 parameters, 9 at 330.
+DEAR = 3000.0
 
 
 def best(problem: GenerativeMargin, wanted: Profile) -> tuple[Solver, str]:
@@ -39,8 +39,8 @@ def best(problem: GenerativeMargin, wanted: Profile) -> tuple[Solver, str]:
         return CuttingPlanes(), "decodes once for each loss; sums over labellings would take a pass for each"
     if isinstance(problem.features, FiledCounts):
         return EntropicProximal(), "sums over all labellings, of the size of theta; metrics of a sample"
-    price, d = problem.eta * float(problem.examples.weights.mean()), problem.dimension
-    if price > DEAR * (problem.n_examples + FEW) ** 2 * d**2 and suits(problem):
+    price = problem.eta * float(problem.examples.weights.mean())
+    if price * problem.dimension > DEAR and suits(problem):
         return CuttingPlanes(), "slacks are dear, where few labellings bind and smoothing takes ever more steps"
     return EntropicProximal(), "sums over all labellings; cutting planes take over where it gains too little"
 

@@ -82,7 +82,7 @@ def test_they_are_the_default_where_slacks_are_dear(monkeypatch: pytest.MonkeyPa
     def chosen(problem: GenerativeMargin) -> type:
         return type(generative_margin.best(problem, HIGH)[0])
 
-    from_here = generative_margin.DEAR * ((20 + generative_margin.FEW) * noise(1.0).dimension) ** 2
+    from_here = generative_margin.DEAR / noise(1.0).dimension
     assert chosen(noise(0.9 * from_here)) is EntropicProximal
     assert chosen(noise(1.1 * from_here)) is CuttingPlanes
     assert chosen(replace(noise(1e3), h=Capped(1.0))) is EntropicProximal
