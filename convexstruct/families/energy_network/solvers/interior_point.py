@@ -18,7 +18,7 @@ energies plus z/r + u/q, of L x L numbers each, and s' the derivative of s in r,
 
 H being the scaling of Q and Lambda, and nu/v: a step costs a system of the size of W, and what makes it.
 
-**Features of different sizes.** U is in units of each feature's largest entry, and is carried along with r in place of
+**Features of different sizes.** The system is scaled to a diagonal of 1. U is carried along with r in place of
 s_U(r)/lam: where a feature is 1e9, the rounding of r alone moves s_U/lam by more than U itself.
 """
 
@@ -79,7 +79,7 @@ def central_path(problem: ConvexEnergyNetwork, calls: int) -> Iterator[Iterate]:
 
 
 class _Place(NamedTuple):
-    """r, q, z, u (N, L); U (L, d) in units of the features; Q, Lambda (L, L); v, nu (K,). Or a change of all these."""
+    """r, q, z, u (N, L); U (L, d); Q, Lambda (L, L); v, nu (K,). Or a change of all these."""
 
     r: Matrix
     q: Matrix
@@ -118,9 +118,6 @@ class _Path:
 
     def __init__(self, problem: ConvexEnergyNetwork) -> None:
         self.problem, self.signs = problem, 1.0 - 2.0 * problem.T
-        largest = np.asarray(abs(problem.X).max(axis=0).todense() if sp.issparse(problem.X) else abs(problem.X).max(0))
-        self.unit = 1.0 / np.hypot(largest.ravel(), np.sqrt(problem.lam))
-        self.X = sp.csr_array(problem.X * self.unit) if sp.issparse(problem.X) else problem.X * self.unit
         n_labels = problem.T.shape[1]
         self.a, self.b = layer(problem.hidden, n_labels)
         i, j = np.triu_indices(n_labels)
@@ -135,14 +132,14 @@ class _Path:
         eye = np.eye(self.signs.shape[1])
         s_q, s_v = self.problem.statistics(half)[1:]
         of_q, of_v = max(1.0, float(np.abs(s_q).max())), np.maximum(1.0, np.abs(s_v))
-        U = np.zeros((len(eye), len(self.unit)))
+        U = np.zeros(self.problem.shapes["U"])
         return _Place(half, half, one, one, U, 0.5 / of_q * eye, of_q * eye, 0.5 / of_v, of_v)
 
     def labels(self, here: _Place) -> Matrix:
         return np.asarray(self.problem.T + self.signs * here.r)
 
     def weights(self, here: _Place) -> Point:
-        return {"U": here.U * self.unit, "Q": here.Q, "v": here.v}
+        return {"U": here.U, "Q": here.Q, "v": here.v}
 
     def next(self, here: _Place) -> tuple[_Place, float, float]:
         """The place after a step, its length, and the mean product there. LinAlgError where a matrix is singular."""
@@ -187,8 +184,8 @@ class _Newton:
         self.solve = solver(matrix * self.even[:, None] * self.even)
 
     def _matrix(self) -> Matrix:
-        """lam + H + s' B^-1 s'', in units of the features."""
-        path, signs, X = self.path, self.path.signs, self.path.X
+        """lam + H + s' B^-1 s''."""
+        path, signs, X = self.path, self.path.signs, self.path.problem.X
         n_labels, d = self.here.U.shape
         n_q = len(path.basis)
         found = np.zeros((n_labels * d + self.rest.shape[2],) * 2)
@@ -205,10 +202,10 @@ class _Newton:
         found[last, last] = low.T @ carried.reshape(low.shape)
         turned = self.between @ path.basis @ self.between
         found[last, last][:n_q, :n_q] += np.tensordot(turned, path.basis, ((1, 2), (1, 2)))
-        diagonal = [np.tile(self.path.problem.lam * path.unit**2, n_labels), np.full(n_q, path.problem.lam)]
-        diagonal.append(path.problem.lam + self.here.nu / self.here.v)
         i = np.arange(len(found))
-        found[i, i] += np.concatenate(diagonal)
+        found[i, i] += path.problem.lam
+        v = i[len(i) - len(self.here.v) :]
+        found[v, v] += self.here.nu / self.here.v
         return np.tril(found) + np.tril(found, -1).T
 
     def step(self, mu: float, ahead: _Place | None) -> _Place:
@@ -224,9 +221,7 @@ class _Newton:
         of_q = self.G_inverse.T @ (2.0 * near / np.add.outer(self.root, self.root)) @ self.G_inverse
         right = of_z / here.r - of_u / here.q - self.slope
         off_u, off_q, off_v = self.off
-        wanted = np.concatenate(
-            ((-off_u * path.unit).ravel(), np.tensordot(path.basis, of_q - off_q), of_v / here.v - off_v)
-        )
+        wanted = np.concatenate((-off_u.ravel(), np.tensordot(path.basis, of_q - off_q), of_v / here.v - off_v))
         moved = np.einsum("nij,nj->ni", self.inverse, right)
         found = self.even * self.solve(self.even * (wanted + self._forth(moved)))
         dr = np.einsum("nij,nj->ni", self.inverse, right - self._back(found))
@@ -238,14 +233,14 @@ class _Newton:
         )  # fmt: skip
 
     def _forth(self, dr: Matrix) -> Vector:
-        """s' dr, in units of the features."""
-        of_u = -((self.path.signs * dr).T @ self.path.X)
+        """s' dr."""
+        of_u = -((self.path.signs * dr).T @ self.path.problem.X)
         return np.concatenate((np.asarray(of_u).ravel(), np.tensordot(self.rest, dr, ((0, 1), (0, 1)))))
 
     def _back(self, dw: Vector) -> Matrix:
-        """s'' dW of a change in units of the features; (N, L)."""
+        """s'' dW; (N, L)."""
         size = self.here.U.size
-        of_u = self.path.X @ dw[:size].reshape(self.here.U.shape).T
+        of_u = self.path.problem.X @ dw[:size].reshape(self.here.U.shape).T
         return np.asarray(self.rest @ dw[size:] - self.path.signs * of_u)
 
 
