@@ -12,11 +12,12 @@ optimum is where
 
 g being the slope of the loss-augmented energies in r. Newton's steps aim at products of mu in place of 0, which falls
 from step to step (Mehrotra 1992; Nesterov and Todd's scaling of Q and Lambda). With B the Hessians of the examples'
-energies plus z/r + u/q, of L x L numbers each, and s' the derivative of s in r,
+energies plus z/r + u/q, of L x L numbers each, and S the derivative of s in r, a step (dr, dW) solves
 
-    [lam + H + s' B^-1 s''] dW = ...,      dr = B^-1 (... - s'' dW),
+    B dr + S' dW = right,      lam dW - S dr + H dW = wanted,
 
-H being the scaling of Q and Lambda, and nu/v: a step costs a system of the size of W, and what makes it.
+H being the scaling of Q and Lambda, and nu/v. So [lam + H + S B^-1 S'] dW = wanted + S B^-1 right: a step costs a
+system of the size of W, and what makes it.
 
 **Features of different sizes.** The system is scaled to a diagonal of 1. U is carried along with r in place of
 s_U(r)/lam: where a feature is 1e9, the rounding of r alone moves s_U/lam by more than U itself.
@@ -168,7 +169,7 @@ class _Newton:
         b = energy.hessians(y) * (signs[:, :, None] * signs[:, None, :])
         b[:, i, i] += here.z / here.r + here.u / here.q
         self.inverse = np.linalg.inv(b)
-        # s'' without its part in U: (N, L, entries of Q and v)
+        # S' without its part in U: (N, L, entries of Q and v)
         of_q = np.tensordot(y, path.basis, (1, 2)).transpose(0, 2, 1)
         of_v = sigmoid(y @ path.a.T + path.b)[:, None, :] * path.a.T
         self.rest = signs[:, :, None] * np.concatenate((of_q, of_v), axis=2)
@@ -184,7 +185,7 @@ class _Newton:
         self.solve = solver(matrix * self.even[:, None] * self.even)
 
     def _matrix(self) -> Matrix:
-        """lam + H + s' B^-1 s''."""
+        """lam + H + S B^-1 S'."""
         path, signs, X = self.path, self.path.signs, self.path.problem.X
         n_labels, d = self.here.U.shape
         n_q = len(path.basis)
@@ -233,12 +234,12 @@ class _Newton:
         )  # fmt: skip
 
     def _forth(self, dr: Matrix) -> Vector:
-        """s' dr."""
+        """S dr."""
         of_u = -((self.path.signs * dr).T @ self.path.problem.X)
         return np.concatenate((np.asarray(of_u).ravel(), np.tensordot(self.rest, dr, ((0, 1), (0, 1)))))
 
     def _back(self, dw: Vector) -> Matrix:
-        """s'' dW; (N, L)."""
+        """S' dW; (N, L)."""
         size = self.here.U.size
         of_u = self.path.problem.X @ dw[:size].reshape(self.here.U.shape).T
         return np.asarray(self.rest @ dw[size:] - self.path.signs * of_u)
