@@ -8,9 +8,10 @@ theirs: so w_k times each of these is the sum over all sequences. A dual point h
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import permutations
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,8 +21,8 @@ from numpy.typing import ArrayLike
 from convexstruct.arrays import Index, Labels, Matrix, Vector
 from convexstruct.core.mixtures import Mixture
 from convexstruct.families.generative_margin.distributions import default_c
-from convexstruct.families.generative_margin.member import Member, member
-from convexstruct.features.counts.bounds import excess, shared_columns
+from convexstruct.families.generative_margin.member import Member, combined, member, ruled_out
+from convexstruct.features.counts.bounds import excess, gained, shared_columns
 from convexstruct.features.counts.counts import Examples, Expected
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.unlabelled import unlabelled
@@ -30,7 +31,6 @@ from convexstruct.graphs import TableLayout, chains
 from convexstruct.inference.shards import Shards, Workers, in_files
 from convexstruct.losses import Costs, cost_matrix
 from convexstruct.rounding import Rounded, RoundedArray, dot
-from convexstruct.validation.arguments import sentence
 from convexstruct.validation.arrays import frozen
 
 
@@ -71,7 +71,7 @@ def from_files(
     ----------
     paths, memory : as `ConditionalRandomField.from_files` takes them; what is wrong with files is said as there.
     eta, c : as `GenerativeMargin.hmm` takes them. loss : "hamming", "ring", a cost matrix (S, S) cost[true, predicted],
-        or a function (true, predicted) -> cost. Every symbol has a positive c in some state.
+        or a function (true, predicted) -> cost.
 
     Raises
     ------
@@ -80,14 +80,7 @@ def from_files(
     """
     filed = read_files(paths, memory, FiledCounts)
     filed = replace(filed, sample=replace(filed.sample, loss_table=cost_matrix(loss, filed.n_states)))
-    read = default_c(c, filed.tables)
-    emission = read[filed.n_states * (filed.n_states + 1) :].reshape(filed.n_states, -1)
-    if not (shown := emission.any(axis=0)).all():
-        raise sentence(
-            f"c is 0 for symbol {int(np.argmin(shown))} in all states, wanted a state that may show it: else mu has to "
-            "be 0 there exactly, which sums over files do not prove"
-        )
-    return cls(filed, read, eta)
+    return cls(filed, default_c(c, filed.tables), eta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,20 +121,28 @@ class CountsOfFile:
         """sum_k w_k of `convexstruct.features.counts.bounds.excess`."""
         return dot(self.examples.weights, excess(self.features, theta))
 
-    def member(self, c: Vector, eta: float, mixture: Mixture) -> tuple[RoundedArray, Rounded]:
-        """(mu, omega) of these sequences, with their errors."""
+    def combined(self, mixture: Mixture) -> tuple[RoundedArray, Rounded]:
+        """(mu, omega) of these sequences over eta, with their errors."""
         shares = np.repeat(mixture.gibbs_shares, len(self.examples), axis=1)
         labels, none = np.zeros((0, len(self.examples.truth)), dtype=np.int64), np.zeros((0, len(self.examples)))
         mixture = Mixture(labels, none, mixture.gibbs, mixture.gibbs_loss, shares)
-        found = member(self.features, self.features.counts_each(self.examples.truth), c, eta, mixture)
-        return found.mu, found.omega
+        return combined(self.features, self.features.counts_each(self.examples.truth), mixture)[:2]
+
+    def gained(self, c: Vector) -> tuple[float, dict[tuple[int, int], Index]]:
+        """The least w_k; and `convexstruct.features.counts.bounds.gained`, each row once, of any two entries (old, new)
+        of a column in which all of c is 0."""
+        pairs = [pair for column in ruled_out(self.features, c) for pair in permutations(column.tolist(), 2)]
+        rows = {pair: np.unique(np.concatenate(list(gained(self.features, *pair))), axis=0) for pair in pairs}
+        return float(self.examples.weights.min()), rows
 
 
 @dataclass(frozen=True, eq=False)
 class CountsInFiles:
-    """The counts of ``filed`` sequences by sums of the size of theta; see the head of the module."""
+    """The counts of ``filed`` sequences by sums of the size of theta; see the head of the module. c (d,) : that of the
+    problem."""
 
     filed: FiledCounts
+    c: Vector
     workers: Workers | None
 
     @cached_property
@@ -201,12 +202,19 @@ class CountsInFiles:
         found: tuple[float, Vector, float] = self.shards.total_each(CountsOfFile.violated, [(theta,)])
         return found[0] / self.examples.weights, found[1], found[2]
 
-    def member(self, c: Vector, eta: float, mixture: Mixture) -> Member:
-        """The member of script-D that Gibbs distributions define: the sum of those of the files."""
+    @cached_property
+    def gained(self) -> list[tuple[float, dict[tuple[int, int], Index]]]:
+        """`CountsOfFile.gained` of each file."""
+        return self.shards.map("gained", self.c)
+
+    def member(self, eta: float, mixture: Mixture) -> Member:
+        """The member of script-D that Gibbs distributions define: near the sum of those of the files, for where c rules
+        a column out mu is 0 in the sum alone."""
         if len(mixture.labels):
             refuse_all("labels")
-        mu, omega = self.shards.total_each(CountsOfFile.member, [(c, eta, mixture)])
-        return Member(mu, omega)
+        rise, omega = self.shards.total_each(CountsOfFile.combined, [(mixture,)])
+        lightest = min(least for least, _ in self.gained) if ruled_out(self, self.c) else 1.0
+        return member(self, self.c, eta, rise, omega, np.zeros(0), lightest)
 
 
 def most_violated(problem: Any, theta: Vector) -> tuple[Vector, Labels, Vector, float]:
@@ -223,8 +231,9 @@ def most_violated(problem: Any, theta: Vector) -> tuple[Vector, Labels, Vector, 
 def member_of(problem: Any, mixture: Mixture, mass: Vector | None, steepest: float) -> Member:
     """The `Member` of script-D of a `GenerativeMargin` that a mixture defines; ``mass`` and ``steepest`` as there."""
     if isinstance(problem.counts, CountsInFiles):
-        return problem.counts.member(problem.c, problem.eta, mixture)
-    return member(problem.margins, problem.truth_each, problem.c, problem.eta, mixture, mass, steepest)
+        return problem.counts.member(problem.eta, mixture)
+    found = combined(problem.margins, problem.truth_each, mixture, mass, steepest)
+    return member(problem.margins, problem.c, problem.eta, *found, float(problem.examples.weights.min()))
 
 
 @excess.register
@@ -239,6 +248,11 @@ def _(features: CountsInFiles, theta: Vector) -> RoundedArray:
 @shared_columns.register
 def _(features: CountsInFiles) -> Any:
     return shared_columns(features.filed.sample)
+
+
+@gained.register
+def _(features: CountsInFiles, old: int, new: int) -> Iterator[Index]:
+    yield np.concatenate([rows[old, new] for _, rows in features.gained])
 
 
 @unlabelled.register

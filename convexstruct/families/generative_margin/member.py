@@ -3,8 +3,8 @@ r"""The member (mu, omega) of script-D that a dual witness of problem (P) define
 The data (c, eta, weights, losses) are taken to be exactly the doubles that are stored. A share b of a labelling or
 distribution in example k means beta = eta p times it, where p is the rounded product b w_k, and the p of an example are
 made to sum to less than w_k. Where c = 0 for a whole column of entries that every labelling uses equally often in all,
-mu must be 0 there exactly: sums of p that cancel do so without error (`binned`), and of any other member `_balanced`
-proves it of a member near by.
+mu must be 0 there exactly: sums of p that cancel do so without error (`binned`), and of any other sum `near` proves it
+of a member near by.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct import deadline
-from convexstruct.arrays import Labels, Vector
+from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.core.mixtures import Mixture
 from convexstruct.features.counts import bounds
 from convexstruct.features.counts.counts import Counts
@@ -58,11 +58,11 @@ def digest(arrays: Iterable[Any]) -> bytes:
     return found.digest()
 
 
-def member(
-    features: Counts, truth: sp.csr_array, c: Vector, eta: float, mixture: Mixture,
-    mass: Vector | None = None, most_mass: float = np.inf,
-) -> Member:  # fmt: skip
-    """(mu, omega) of a witness; negative shares count as 0, and shares that may sum to more than 1 are scaled down.
+def combined(
+    features: Counts, truth: sp.csr_array, mixture: Mixture, mass: Vector | None = None, most_mass: float = np.inf
+) -> tuple[RoundedArray, Rounded, Vector]:
+    """(mu / eta, omega / eta, b) of a witness; negative shares count as 0, and shares that may sum to more than 1 are
+    scaled down.
 
     features : the map of the rows (3), with Gibbs distributions unless it is `LossRescaled`. truth (K, d) :
     counts_k(s*). mass (K,) : multiplies the shares of each example, 1 by default; the sum of these
@@ -81,7 +81,7 @@ def member(
         masses = p.sum(axis=0) * (1.0 + gamma(len(p) + 8))
         p = p * features.examples.weights
         p[p < 1.0 / GREATEST] = 0.0  # products so small may have large relative errors
-        rise, omega = exact(np.zeros(len(c))), Rounded(0.0)
+        rise, omega = exact(np.zeros(truth.shape[1])), Rounded(0.0)
         labelled = list(zip(mixture.labels, p))
         for theta, b, each in zip(mixture.gibbs, mixture.gibbs_loss, p[len(labelled) :]):
             deadline.check()
@@ -106,13 +106,26 @@ def member(
             terms.append(np.repeat(np.sign(difference.data) * used.value[of_example], uses))
             errors.append(np.repeat(used.errors[of_example], uses))
             omega = omega + dot(each, loss)
-        rise = rise + binned(RoundedArray(np.concatenate(terms), np.concatenate(errors)), np.concatenate(index), len(c))
-        rise, short = _balanced(features, c, rise)
+        of_labels = RoundedArray(np.concatenate(terms), np.concatenate(errors))
+        return rise + binned(of_labels, np.concatenate(index), rise.value.size), omega, masses
+
+
+def member(
+    features: Counts, c: Vector, eta: float, rise: RoundedArray, omega: Rounded, masses: Vector, lightest: float
+) -> Member:
+    """The member of script-D that eta times what is `combined` defines, or one near by. lightest : the least w_k."""
+    with np.errstate(all="ignore"):
+        rise, short = near(features, c, rise, lightest)
         omega = Rounded.of(omega, omega.allowance, short * (omega + omega.allowance))
         return Member(eta * rise, eta * omega, masses + short)
 
 
-def _balanced(features: Counts, c: Vector, found: RoundedArray) -> tuple[RoundedArray, float]:
+def ruled_out(features: Counts, c: Vector) -> list[Index]:
+    """The columns of entries whose counts add up to the same for every labelling, and in which all of c is 0."""
+    return [column for column in bounds.shared_columns(features) if not c[column].any()]
+
+
+def near(features: Counts, c: Vector, found: RoundedArray, lightest: float) -> tuple[RoundedArray, float]:
     """(rise, short) of a nearby member with mu = 0 exactly where mu <= c demands it; else unchanged.
 
     Where c = 0 in a whole column of entries whose counts add up to a constant (every state that may emit a symbol which
@@ -123,24 +136,25 @@ def _balanced(features: Counts, c: Vector, found: RoundedArray) -> tuple[Rounded
     Where the loss rescales the counts, a b_k(s)-th of each labelling's counts is as much as was asked for.
     """
     rise, error = found.value.copy(), found.errors * OUTWARD
-    columns = [column for column in bounds.shared_columns(features) if not c[column].any()]
-    ruled_out, moved, short = np.zeros(len(c), dtype=bool), np.zeros_like(rise), 0.0
+    columns = ruled_out(features, c)
+    zero, moved, short = np.zeros(len(c), dtype=bool), np.zeros_like(rise), 0.0
     least = features.least_loss if isinstance(features, LossRescaled) else 1.0
-    ruled_out[[entry for column in columns for entry in column]] = True
+    zero[[entry for column in columns for entry in column]] = True
     for column in columns:
         much, little = np.maximum(rise + error, 0.0)[column], np.maximum(error - rise, 0.0)[column]
-        tight = ruled_out | ((c == 0) & (rise + error > -8.0 * float(much.sum())))
+        tight = zero | ((c == 0) & (rise + error > -8.0 * float(much.sum())))
         for i, j in zip(*np.nonzero((much[:, None] > 0) & (little > 0) & ~np.eye(len(column), dtype=bool))):
             for ways in bounds.gained(features, int(column[i]), int(column[j])):
                 good = ways[~tight[ways].any(axis=1)]
-                if len(good):
-                    np.add.at(moved, good[0], 2.0 * min(much[i], little[j]))
+                if len(good):  # the first by its entries, in whatever order the examples come
+                    first = np.array(min(good.tolist()), dtype=np.intp)
+                    np.add.at(moved, first, 2.0 * min(much[i], little[j]))
                     break
             else:
                 return found, 0.0
-        short += 2.0 * float(much.sum()) / (float(features.examples.weights.min()) * least)
+        short += 2.0 * float(much.sum()) / (lightest * least)
     if not 0.0 < short < 0.5:
         return found, 0.0
     error += 1.001 * (moved + short * np.abs(rise))
-    rise[ruled_out] = error[ruled_out] = 0.0
+    rise[zero] = error[zero] = 0.0
     return RoundedArray(rise, error), short

@@ -59,12 +59,12 @@ from convexstruct.families.generative_margin.in_files import (
     member_of,
     most_violated,
 )
-from convexstruct.families.generative_margin.member import Evaluation, Member, digest
+from convexstruct.families.generative_margin.member import Evaluation, Member, digest, ruled_out
 from convexstruct.families.generative_margin.objectives import Objective
 from convexstruct.families.generative_margin.parameters import shifted, sum_level
 from convexstruct.families.generative_margin.segment import balanced, best_on_segment, certain_on_segment
 from convexstruct.families.generative_margin.slack_penalties import SlackPenalty
-from convexstruct.features.counts.bounds import excess, shared_columns
+from convexstruct.features.counts.bounds import excess
 from convexstruct.features.counts.counts import Counts, Examples, Oracle
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.network import NetworkCounts
@@ -179,7 +179,8 @@ class GenerativeMargin:
     @cached_property
     def counts(self) -> Counts | CountsInFiles:
         """The feature map; where it lies in files, sums over them."""
-        return CountsInFiles(self.features, self.workers) if isinstance(self.features, FiledCounts) else self.features
+        features = self.features
+        return CountsInFiles(features, self.c, self.workers) if isinstance(features, FiledCounts) else features
 
     @cached_property
     def margins(self) -> Counts:
@@ -355,8 +356,7 @@ class GenerativeMargin:
 
     @cached_property
     def ruled_out(self) -> list[Index]:
-        """The columns of entries whose counts add up to the same for every labelling, and in which all of c is 0."""
-        return [column for column in shared_columns(self.margins) if not self.c[column].any()]
+        return ruled_out(self.margins, self.c)
 
     def _balanced(self, mu: Vector) -> Vector:
         return balanced(mu, self.ruled_out, self.eta)

@@ -17,7 +17,7 @@ from convexstruct.core.iterate import Solver
 from convexstruct.core.solution import Status
 from convexstruct.datasets.generated.networks import random_network
 from convexstruct.families.generative_margin import CuttingPlanes, EntropicProximal, ProximalRSD
-from convexstruct.families.generative_margin.member import _balanced
+from convexstruct.families.generative_margin.member import near
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.features.counts import bounds
 from convexstruct.features.counts.counts import Counts
@@ -157,7 +157,7 @@ def test_a_balanced_member_has_room_for_the_labellings_that_balance_it(seed: int
     differences = counts - counts[table.truth][table.example]
     rise = np.where(problem.c > 0, 0.01, 0.0)
     rise[[6, 9]] = amount, -amount
-    found, short = _balanced(features, problem.c, exact(rise))
+    found, short = near(features, problem.c, exact(rise), 1.0)
     rest = problem.c > 0
     assert short * (cost or 1.0) > amount
     assert not found.value[[6, 9]].any()
