@@ -75,10 +75,11 @@ def run(file: Path, quick: bool, limit: float) -> dict[str, Any]:
 
 
 def verdict(goal: Mapping[str, Any]) -> str:
-    """One word, and for what is undecided the reason."""
+    """One word, for what is undecided the reason, and for what is missed what bounds it, where that was measured."""
     if goal["reached"] is None:
         return f"undecided: {goal.get('why', 'a limit ended a run before it could say')}"
-    return "reached" if goal["reached"] else "**MISSED**"
+    bound = f": {goal['bound']}" if goal.get("bound") else ""
+    return "reached" if goal["reached"] else f"**MISSED**{bound}"
 
 
 def shown(goal: Mapping[str, Any]) -> str:

@@ -252,10 +252,12 @@ class Session:
         return run
 
     def judge(
-        self, workload: Named, goal: str, reached: bool | None, short: str = "", /, **figures: float | None
-    ) -> str:
+        self, workload: Named, goal: str, reached: bool | None, short: str = "", bound: str = "", /,
+        **figures: float | None,
+    ) -> str:  # fmt: skip
         """Keep a verdict on the runs since the last one, undecided if one of them had to share its core, and say it, of
-        the goal or of ``short``; figures that are not finite are null."""
+        the goal or of ``short``; figures that are not finite are null. ``bound`` : what bounds a goal that is missed,
+        as it was measured; a table shows it beside MISSED alone."""
         if len(self.runs) > self._judged[1]:
             self._judged = [self._judged[1], len(self.runs)]
         share = min((run.share for _, run in self.runs[slice(*self._judged)]), default=1.0)
@@ -263,7 +265,8 @@ class Session:
         why = f"a process had {share:.0%} of its core" if self.wall and share < OWN_CORE and not plain else ""
         known = {name: None if value is None else finite(value) for name, value in figures.items()}
         told = {"workload": workload.name, "goal": goal, "reached": None if why else reached, **known}
-        self.verdicts.append(told | ({"why": why} if why and reached is not None else {}))
+        told |= {"why": why} if why and reached is not None else {}
+        self.verdicts.append(told | ({"bound": bound} if bound and told["reached"] is False else {}))
         self.save()
         return judged(short or goal, reached)
 

@@ -95,8 +95,8 @@ class Toy:
 RULES = {{"ours": "stops at once", "peer": "never stops"}}
 chosen = options("a toy", ["all"], 5.0, 1.0, None)
 with opened(chosen, None, {{}}, 1.0, rules=RULES) as (session, console):
-    session.judge(Toy("one"), "2 times as fast", True, ratio=2.5)
-    session.judge(Toy("two"), "in 1 s", False, seconds=3.0)
+    session.judge(Toy("one"), "2 times as fast", True, "", "sums", ratio=2.5)
+    session.judge(Toy("two"), "in 1 s", False, "", "reading the data", seconds=3.0)
     session.judge(Toy("three"), "in 2 s", None, seconds=None)
     session.has("no_such_module", "peer")
     {ends}
@@ -118,7 +118,7 @@ def table_of_a_toy(folder: Path, ends: str = "", limit: str = "60") -> tuple[str
 def test_the_table_says_reached_missed_undecided_and_not_run(tmp_path: Path) -> None:
     said, row = table_of_a_toy(tmp_path)
     assert "| one | 2 times as fast | 2.5x | reached |" in said
-    assert "| two | in 1 s | 3 s | **MISSED** |" in said
+    assert "| two | in 1 s | 3 s | **MISSED**: reading the data |" in said
     assert "| three | in 2 s |  | undecided: a limit ended a run before it could say |" in said
     assert "| peer |  |  | undecided: is not installed |" in said
     assert "1 reached, 1 missed, 2 undecided" in said
