@@ -37,6 +37,7 @@ from convexstruct.core.trace import Trace
 from convexstruct.deadline import DeadlinePassed, within
 from convexstruct.files import check_writable
 from convexstruct.inference.shards import read_executor, sharded
+from convexstruct.memory import keep_freed
 from convexstruct.tolerances import HIGH, Profile, profile
 from convexstruct.validation.arguments import number, path_of, refuse, sentence, whole
 
@@ -103,6 +104,7 @@ def solve(
         If an argument makes no sense, or no solver is known for the problem.
     """
     begin = time.perf_counter()
+    keep_freed()
     check_problem(problem)
     wanted = profile(tol)
     max_iterations, time_limit = _limits(max_iterations, time_limit)

@@ -35,6 +35,7 @@ from convexstruct.features.example_files import InFiles
 from convexstruct.graphs import starts
 from convexstruct.inference.cluster import Cluster, WorkersLost, is_client, pairwise_sum
 from convexstruct.inference.file_parts import FilePart
+from convexstruct.memory import keep_freed
 from convexstruct.rounding import RoundedArray
 from convexstruct.validation.arguments import cut, described, refuse, sentence, whole
 
@@ -316,4 +317,5 @@ def _work(key: tuple[str, int], sent: Any, method: str, arguments: tuple[Any, ..
 
 
 def _call(part: Any, method: str, arguments: tuple[Any, ...]) -> Any:
+    keep_freed()
     return attrgetter(method)(part.problem() if isinstance(part, FilePart) else part)(*arguments)

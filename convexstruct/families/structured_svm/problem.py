@@ -180,9 +180,6 @@ class StructuredSVM:
     @cached_property
     def oracle(self) -> Inference:
         """The oracle over labellings that `inference` names, for these examples."""
-        # Each call makes and frees tables as large as the scores. Freeing one array of nearly 32 MiB, which is never
-        # written to, makes glibc keep such memory instead of returning it (mallopt(3), "dynamic mmap threshold").
-        np.empty(31 * 2**20, dtype=np.uint8)
         return choose_oracle(self.features.sample, self.inference)
 
     @cached_property
