@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-import scipy.linalg
+from scipy.linalg import lapack
 
 from convexstruct import deadline
 from convexstruct.arrays import Matrix, Vector
@@ -151,16 +151,18 @@ class Pairs:
             upper = upper + change[:, tail:] @ added.T
         kind = self._kind
         slope: Vector = np.asarray(gradient, dtype=kind)
-        first = scipy.linalg.solve_triangular(upper, self._inner(change, slope), check_finite=False)
+        first = lapack.dtrtrs(upper.T, self._inner(change, slope), lower=1, trans=1)[0]  # by columns
         z: Vector = np.asarray(first, dtype=kind) @ bend
         z[tail:] += first @ added
         z = np.asarray(metric(np.subtract(slope, z, out=z)), dtype=kind)
         if fit:
-            last = bend[-1].copy()
-            last[tail:] += added[-1]
+            last = bend[-1]
+            if more is not None:
+                last = last.copy()
+                last[tail:] += added[-1]
             z *= upper[-1, -1] / self._inner(last[None], np.asarray(metric(last), dtype=kind))[0]
         right = np.diag(upper) * first - self._inner(bend, z) - added @ z[tail:]
-        second = scipy.linalg.solve_triangular(upper, right, trans="T", check_finite=False)
+        second = lapack.dtrtrs(upper.T, right, lower=1)[0]
         found = np.asarray(second, dtype=kind) @ change
         found += z
         return np.asarray(found, dtype=np.float64)
