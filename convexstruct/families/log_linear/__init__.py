@@ -13,7 +13,7 @@ from convexstruct.families.log_linear.hidden import HiddenField
 from convexstruct.families.log_linear.hidden_markov import HiddenMarkov
 from convexstruct.families.log_linear.importance import importance_log_partition
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
-from convexstruct.families.log_linear.penalty import Penalty
+from convexstruct.families.log_linear.penalty import NO_PENALTY, Penalty
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
 from convexstruct.families.log_linear.restricted_boltzmann import BoltzmannTraining, RestrictedBoltzmann
 from convexstruct.families.log_linear.solvers.baum_welch import BaumWelch
@@ -81,7 +81,7 @@ def _in_one_unit(problem: ConditionalRandomField | MarkovRandomField | PseudoLik
     """Whether the scalar metric is the better one. Tables of pairs and of single variables occur together, since these
     are sums of those; node features of a conditional field may or may not (`coherent`)."""
     if isinstance(problem, ConditionalRandomField):
-        if problem.penalty == Penalty():
+        if problem.penalty == NO_PENALTY:
             return False  # in its basis features do not occur together
         return even(problem.features.sample) and coherent(problem.features.sample)
     sizes = problem.factors.largest[problem.factors.largest > 0]

@@ -166,6 +166,8 @@ class Basis:
 
     def lost(self, theta: Vector) -> float:
         """Nats that the rounding of theta may move the sum of all scores by."""
+        if not self.parts:
+            return 0.0
         sizes = self.largest * np.abs(theta)
         sums = (part.weight * float(part.columns(sizes).sum(axis=0).max(initial=0.0)) for part in self.parts)
         return UNIT * sum(sums)
@@ -185,6 +187,8 @@ class Basis:
         return self._mapped(theta, lambda part: part.span.coordinates(part.D @ part.columns(theta)))
 
     def _mapped(self, given: Vector, mapped: Callable[[Part], Matrix]) -> Vector:
+        if not self.parts:
+            return given
         found = given.copy()
         with np.errstate(all="ignore"):
             for part in self.parts:

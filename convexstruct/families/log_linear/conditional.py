@@ -47,7 +47,7 @@ from convexstruct.families.log_linear.basis import Basis, exact_scores, joined, 
 from convexstruct.families.log_linear.entropy import add_gibbs, log_losses
 from convexstruct.families.log_linear.in_files import from_files
 from convexstruct.families.log_linear.penalised import Penalised
-from convexstruct.families.log_linear.penalty import Penalty
+from convexstruct.families.log_linear.penalty import NO_PENALTY
 from convexstruct.families.log_linear.separable import never_falling, never_true, separates
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.feature_sizes import reason, squared
@@ -59,6 +59,7 @@ from convexstruct.inference.differences import Marginals
 from convexstruct.inference.exact import ChainInference, Inference, exact_inference
 from convexstruct.inference.prediction import of_one_kind, read_others
 from convexstruct.inference.shards import Shards, Workers, in_files, in_shards
+from convexstruct.oracles.blocks import copy_by_columns
 from convexstruct.oracles.chain import chain
 from convexstruct.rounding import GREATEST, TINY, Rounded, RoundedArray, exact, gamma, summed, total
 from convexstruct.tolerances import DUAL_ROUNDING
@@ -220,8 +221,10 @@ class ConditionalRandomField(Penalised):
 
     def _chains_expectation(self, oracle: ChainInference, theta: Vector) -> tuple[float, Vector]:
         """`expectation` with features in the order of the packed chains, so that no table (P, S) is reordered."""
-        ceiling, laid = self.ceiling, oracle.layout
-        node = np.asarray(self._packed @ self.features.split(theta)[0].T)
+        ceiling, laid, weights = self.ceiling, oracle.layout, self.features.split(theta)[0]
+        by_feature = np.empty(weights.shape[::-1])
+        copy_by_columns(weights, by_feature.T)
+        node = np.asarray(self._packed @ by_feature)
         edge = self.features.edge_scores(theta)
         if self.forbidden is not None:
             edge = np.where(self.forbidden, -np.inf, edge)
@@ -231,7 +234,8 @@ class ConditionalRandomField(Penalised):
             sums.node[:] *= ceiling[laid.chain][:, None]
         mean = np.empty(self.dimension)
         own, pairs = self.features.split(mean)
-        own[:], pairs[:] = np.asarray(self._packed.T @ sums.node).T, sums.edge
+        copy_by_columns(np.asarray(self._packed.T @ sums.node).T, own)
+        pairs[:] = sums.edge
         return float(ceiling @ sums.log_partition), ceiling[0] * mean if alike and ceiling[0] != 1.0 else mean
 
     @cached_property
@@ -293,7 +297,7 @@ class ConditionalRandomField(Penalised):
 
     def loss(self, theta: Vector) -> Rounded:
         """L(theta) with its allowance; inf where scores might overflow."""
-        if self.shards is not None and self.penalty != Penalty():  # without a penalty a basis of all examples sharpens
+        if self.shards is not None and self.penalty != NO_PENALTY:  # without a penalty a basis of all examples sharpens
             return self.shards.total(self.loss, theta)
         features = self.features
         theta = theta[: features.dimension]

@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from convexstruct.core.scale import Scale
-from convexstruct.families.log_linear.penalty import Penalty
+from convexstruct.families.log_linear.penalty import NO_PENALTY
 from convexstruct.features.example_files import KEPT_BYTES, elsewhere, read_files
 from convexstruct.features.graphs.filed import FiledFeatures
 from convexstruct.features.graphs.forbidden import read_pairs
@@ -45,6 +45,6 @@ def from_files(
     scale = Scale.read(features.n_examples, free=True, C=C, C_mean=C_mean, lam=lam, beta=beta)
     pairs = read_pairs(forbidden, features.sample)
     problem = cls(features, scale, elsewhere(features), number("l1", l1, least=0), pairs)
-    if problem.penalty == Penalty():
+    if problem.penalty == NO_PENALTY:
         raise ValueError("C, C_mean, lam, beta and l1 give no penalty, wanted one for examples in files")
     return problem

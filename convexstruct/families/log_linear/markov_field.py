@@ -50,7 +50,7 @@ from convexstruct.families.log_linear.basis import Part
 from convexstruct.families.log_linear.clique_entropy import CliqueDistribution, distribution, restored
 from convexstruct.families.log_linear.existence import runaway, truth
 from convexstruct.families.log_linear.penalised import LikelihoodField, feature_sums, largest_scores
-from convexstruct.families.log_linear.penalty import Penalty
+from convexstruct.families.log_linear.penalty import NO_PENALTY, Penalty
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.features.graphs.forbidden import forbid
@@ -243,7 +243,7 @@ class MarkovRandomField(LikelihoodField):
                 return Rounded(-math.inf)
             z = self.gibbs(value) if name == "theta" else value
             found, own = distribution(self.polytope, z), self.basis.problem
-            if self.penalty == Penalty():
+            if self.penalty == NO_PENALTY:
                 found = distribution(self.polytope, restored(own.polytope, found.z, own.moments))
             g = own._apart(found)
             entropy = self.scale.C * (self.rounded_mass * found.entropy)
@@ -284,7 +284,7 @@ class MarkovRandomField(LikelihoodField):
     def runaway(self) -> Vector | None:
         """A direction (d,) along which P never rises and falls without attaining its infimum, so that there is no
         minimum without a penalty; None where there is a minimum or a penalty."""
-        if self.penalty != Penalty():
+        if self.penalty != NO_PENALTY:
             return None
         support = self.polytope.support
         if self.samples is not None and (self.polytope.of_samples(self.samples, self.weights) > 0)[support].all():

@@ -23,7 +23,7 @@ from convexstruct.arrays import Labels, Point, Vector
 from convexstruct.core.certificates import Unconstrained
 from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.basis import BEYOND, Basis, Part, joined, shared_entries, span, too_many
-from convexstruct.families.log_linear.penalty import Penalty, read_theta
+from convexstruct.families.log_linear.penalty import NO_PENALTY, Penalty, read_theta
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.rounding import EPS, TINY, Rounded, RoundedArray, dot, gamma
@@ -54,7 +54,7 @@ class Penalised(Unconstrained):
     def basis(self) -> Basis:
         """Without a penalty: the problem in the parameters that its bounds are stated in. With one, as it is."""
         # kept in itself, a problem would live until the next search for circles, and with it the examples of a file
-        return self._basis if self.penalty == Penalty() else Basis(self)
+        return self._basis if self.penalty == NO_PENALTY else Basis(self)
 
     @cached_property
     def _basis(self) -> Basis:

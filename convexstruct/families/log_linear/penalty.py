@@ -55,7 +55,8 @@ class Penalty:
 
     def gradient(self, theta: Vector, data: Vector) -> Vector:
         """The subgradient of L + R of least norm at theta, where ``data`` is the gradient of L: 0 at an optimum."""
-        smooth = data + self.lam * theta
+        smooth = self.lam * theta
+        smooth += data
         if not self.l1:
             return smooth
         at_zero = np.sign(smooth) * np.maximum(np.abs(smooth) - self.l1, 0.0)
@@ -117,6 +118,10 @@ class Penalty:
         t = self.share(float(entropy) - least, outer)
         value: Rounded = t * entropy + (Rounded(1.0) - t) * least - self.conjugate(RoundedArray(g, error), t)
         return value if math.isfinite(value.allowance) else Rounded(-math.inf)
+
+
+#: Of the maximum likelihood itself.
+NO_PENALTY = Penalty()
 
 
 def read_theta(value: Any, dimension: int) -> Point:

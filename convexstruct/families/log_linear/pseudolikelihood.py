@@ -50,7 +50,7 @@ from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.basis import Part
 from convexstruct.families.log_linear.existence import rising
 from convexstruct.families.log_linear.penalised import FactorField
-from convexstruct.families.log_linear.penalty import Penalty
+from convexstruct.families.log_linear.penalty import NO_PENALTY, Penalty
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.features.graphs.forbidden import forbid
@@ -364,7 +364,7 @@ class PseudoLikelihood(FactorField):
         In every group each label l that occurs has the greatest score along d, <d, k_g(l) - k_g(l')> >= 0 for all l',
         and in some group a label that does not occur has a smaller one. `rising` maximises the sum of these gains.
         """
-        if self.penalty != Penalty():
+        if self.penalty != NO_PENALTY:
             return None
         seen, rows = np.flatnonzero(self.groups.counts > 0), self.basis.problem._differences()
         unseen = np.flatnonzero(self.groups.counts == 0)

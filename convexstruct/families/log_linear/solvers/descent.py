@@ -24,7 +24,7 @@ from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.existence import no_maximum
 from convexstruct.families.log_linear.hidden import HiddenField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
-from convexstruct.families.log_linear.penalty import Penalty
+from convexstruct.families.log_linear.penalty import NO_PENALTY, Penalty
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
 from convexstruct.families.log_linear.separable import never_true
 from convexstruct.rounding import Rounded
@@ -145,7 +145,7 @@ def separated(problem: LogLinear, here: Here) -> str:
     """`RISES` where P of a conditional random field without a penalty falls along theta for ever; "" elsewhere, and
     wherever some truth may be less probable than all else together: P >= C omega_i ln 2."""
     model = judged(problem)
-    if not isinstance(model, ConditionalRandomField) or model.penalty != Penalty():
+    if not isinstance(model, ConditionalRandomField) or model.penalty != NO_PENALTY:
         return ""
     probable = here.value < math.log(2.0) * float(model.ceiling.min())
     return RISES if probable and model.basis.problem.separated(here.theta) else ""
@@ -155,7 +155,7 @@ def warning(problem: LogLinear, here: Here | None = None) -> str:
     """A sentence that the (pseudo)likelihood has no maximum; "" where it has one, or where a conditional random field
     does not show at the first point that it has none."""
     model = judged(problem)
-    if isinstance(model, ConditionalRandomField) and here is not None and model.penalty == Penalty():
+    if isinstance(model, ConditionalRandomField) and here is not None and model.penalty == NO_PENALTY:
         truth, anywhere = model.truth_joint, model.expectation(np.zeros(model.dimension))[1]
         return RISES if never_true(model.features, truth, anywhere).any() else ""
     if not isinstance(model, MarkovRandomField | PseudoLikelihood):
@@ -183,7 +183,7 @@ def ended(problem: LogLinear, here: Here, why: str) -> Ended:
         )  # fmt: skip
     if not isinstance(model, ConditionalRandomField):
         return Ended(f"{why}: rounding")
-    if model.penalty == Penalty() and model.runaway(model.basis.theta(here.theta)) is not None:
+    if model.penalty == NO_PENALTY and model.runaway(model.basis.theta(here.theta)) is not None:
         return Ended(RISES)
     reason = model.rounding_reason({}, None)
     return Ended(f"{why}: rounding" + (f"; {reason}" if reason else ""))

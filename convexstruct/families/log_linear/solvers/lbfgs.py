@@ -40,7 +40,7 @@ from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.hidden import HiddenField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
-from convexstruct.families.log_linear.penalty import Penalty
+from convexstruct.families.log_linear.penalty import NO_PENALTY
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
 from convexstruct.families.log_linear.solvers.descent import (
     Ended,
@@ -117,7 +117,7 @@ class LBFGS:
 def allowance(problem: LogLinear, theta: Vector) -> float:
     """What rounding may add to P at ``theta`` in the basis of the problem; 0 where no lower bound hangs on the slope:
     without a penalty, and with hidden labels."""
-    if problem.penalty == Penalty() or isinstance(judged(problem), HiddenField):
+    if problem.penalty == NO_PENALTY or isinstance(judged(problem), HiddenField):
         return 0.0
     return problem.primal({"theta": problem.basis.theta(theta)}).allowance
 
@@ -218,7 +218,9 @@ def search(problem: Smooth, here: Here, direction: Vector, noise: float) -> tupl
     rounding may add to a value."""
 
     def at(length: float) -> tuple[Here, float]:
-        there = Here.at(problem, here.theta + length * direction)
+        theta = length * direction
+        theta += here.theta
+        there = Here.at(problem, theta)
         return there, float(there.gradient @ direction)
 
     return wolfe_search(at, here.value, float(here.gradient @ direction), noise)

@@ -31,7 +31,7 @@ from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.approximate_field import ApproximateField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
-from convexstruct.families.log_linear.penalty import Penalty
+from convexstruct.families.log_linear.penalty import NO_PENALTY
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.validation.arguments import sentence
 
@@ -60,7 +60,7 @@ class PseudoMoments:
 def unfit(problem: MarkovRandomField | ApproximateField) -> str:
     """Why there is no closed form; "" where there is one."""
     factors, penalty = problem.factors, problem.penalty
-    if penalty != Penalty():
+    if penalty != NO_PENALTY:
         return (
             f"problem has a penalty (lam {penalty.lam:g}, l1 {penalty.l1:g}), wanted none: pseudo-moment matching "
             "takes no penalty, use DoubleLoop"
