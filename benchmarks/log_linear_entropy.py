@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 FAST, CLARABEL = "L-BFGS", "Clarabel"
 LIMITS = {FAST: 30.0, CLARABEL: 780.0}
 BUDGET, QUICK_BUDGET, QUICK_LIMIT = 840.0, 50.0, 30.0
-#: Ours is to be so many times faster, and the two values to be as near, relative.
-RATIO, AGREE = 100.0, 1e-8
+#: Ours is to be so many times faster, with 60 chains and with others; and the two values to be as near, relative.
+RATIO_OF_60, RATIO, AGREE = 1000.0, 100.0, 1e-8
 #: The gap that ours certifies, and what Clarabel is asked for, so that the values can agree.
 GAP, TIGHT = 1e-9, 1e-10
 #: When each stops. C is 1 an example, ours by default.
@@ -79,6 +79,11 @@ class EntropyWorkload:
     @property
     def name(self) -> str:
         return f"entropy-{self.n}x{self.length}x{self.labels}"
+
+    @property
+    def ratio(self) -> float:
+        """How many times faster than Clarabel ours is to be."""
+        return RATIO_OF_60 if self.n == 60 else RATIO
 
     def field(self) -> ConditionalRandomField:
         """A label repeats the last one with probability 0.4, else it is drawn; features are a mean for the label, plus
@@ -164,7 +169,7 @@ def evaluated(problem: ConditionalRandomField, theta: Vector) -> float:
 def run_entropy(
     session: Session, workloads: Sequence[EntropyWorkload], console: Console, launcher: Launcher = START
 ) -> None:
-    """Ours beside Clarabel, and whether it is `RATIO` times faster and agrees."""
+    """Ours beside Clarabel, and whether it is `EntropyWorkload.ratio` times faster and agrees."""
     table = new_table(
         "Maximum entropy over cliques", "workload", "solver", "seconds", "ratio", "value", "by CVXPY", "certified gap",
         "peak MiB", "goal",
@@ -189,14 +194,14 @@ def needed(run: Run) -> float:
 
 
 def verdict(session: Session, workload: EntropyWorkload, ours: Run, theirs: Run) -> str:
-    """Faster by `RATIO`, and of one value; a Clarabel that did not end gives a bound on the ratio alone, and the value
-    is then compared with that of CVXPY's program at our tables alone."""
-    ratio = needed(theirs) / ours.seconds
+    """Faster by `EntropyWorkload.ratio`, and of one value; a Clarabel that did not end gives a bound on the ratio
+    alone, and the value is then compared with that of CVXPY's program at our tables alone."""
+    ratio, wanted = needed(theirs) / ours.seconds, workload.ratio
     apart, stated = (abs(ours.value - value) / abs(ours.value) for value in (theirs.value, ours.stated))
-    reached: bool | None = ratio >= RATIO and -1e-9 <= ours.gap <= GAP and stated <= AGREE and not apart > AGREE
-    if LEFT_OUT in (ours.trouble, theirs.trouble) or (math.isnan(apart) and not ratio >= RATIO):
+    reached: bool | None = ratio >= wanted and -1e-9 <= ours.gap <= GAP and stated <= AGREE and not apart > AGREE
+    if LEFT_OUT in (ours.trouble, theirs.trouble) or (math.isnan(apart) and not ratio >= wanted):
         reached = None
-    goal = f"{RATIO:g} times faster than Clarabel, one value"
+    goal = f"{wanted:g} times faster than Clarabel, one value"
     figures = {"ratio": ratio, "apart": apart, "stated": stated, "seconds": ours.seconds}
     return session.judge(workload, goal, reached, **figures)
 
