@@ -46,7 +46,7 @@ def viterbi(layout: Chains, cut: Pieces | None, node: Matrix, edge: Matrix) -> L
         gain[cut.later] += shift
         gain[cut.later] += sign * _arriving(cut, gain, sign, least, most)
         last = np.setdiff1d(last, layout.packed[cut.earlier], assume_unique=True)
-    _along(layout, gain[None], 1, sign, least, most)
+    _along(layout, gain[None], sign, least, most)
     difference = gain[layout.flat]
     label = difference > most
     label[last] = difference[last] > 0.0
@@ -60,34 +60,40 @@ def viterbi(layout: Chains, cut: Pieces | None, node: Matrix, edge: Matrix) -> L
     return np.asarray(np.repeat(labels ^ odd[places], np.diff(places, prepend=-1)) ^ odd)
 
 
-def _along(layout: Chains, found: Matrix, clipped: int, sign: float, least: float, most: float) -> None:
-    """Add to each entry of ``found`` (rows, P) s times the clipped one before it in its chain, step by step; only the
-    first ``clipped`` rows are clipped."""
+def _along(layout: Chains, found: Matrix, sign: float, least: float, most: float) -> None:
+    """Add to each entry of ``found`` (rows, P) s times the clipped one before it in its chain, step by step."""
     room, join = np.empty((len(found), layout.n_chains)), np.add if sign > 0.0 else np.subtract
     for t in range(1, layout.n_steps):
         before, rows = int(layout.start[t - 1]), layout.rows(t)
         n = rows.stop - rows.start
-        past, some = found[:, before : before + n], room[:clipped, :n]
-        np.maximum(past[:clipped], least, out=some)
+        some = np.maximum(found[:, before : before + n], least, out=room[:, :n])
         np.minimum(some, most, out=some)
-        room[clipped:, :n] = past[clipped:]
-        join(found[:, rows], room[:, :n], out=found[:, rows])
+        join(found[:, rows], some, out=found[:, rows])
 
 
 def _arriving(cut: Pieces, gain: Vector, sign: float, least: float, most: float) -> Vector:
-    """d before each of the rows ``cut.later``, clipped; (K,)."""
+    """d before each of the rows ``cut.later``, clipped; (K,).
+
+    Along most pieces d does not depend on the d before; of the others it is found one after the other.
+    """
     layout = cut.layout
-    found = np.stack((gain, gain, gain))  # d after the least and the greatest d before, and without clips
+    found = np.stack((gain, gain))  # d after the least and the greatest d before
     found[0, cut.later] += sign * least
     found[1, cut.later] += sign * most
-    _along(layout, found, 2, sign, least, most)
-    low, high, free = found[:, layout.last]
-    signs = np.where(layout.lengths & 1, sign, 1.0)
-    arriving, x = [], 0.0
-    each = np.stack((np.minimum(low, high), np.maximum(low, high), free, signs), axis=1)
-    for a, b, c, s in each.tolist():
-        x = least if x < least else most if x > most else x
-        arriving.append(x)
-        x = c + s * x
-        x = a if x < a else b if x > b else x  # at the first piece of a chain a = b
-    return np.array(arriving)[layout.order[cut.later]]
+    _along(layout, found, sign, least, most)
+    low, high = np.sort(found[:, layout.last], axis=0)
+    ends = low.clip(least, most)
+    still = np.flatnonzero(low < high)  # never the first piece of a chain
+    if len(still):
+        signs = np.where(layout.lengths & 1, sign, 1.0)
+        turned = gain[layout.flat]  # as it adds to d at the end of its piece, where nothing is clipped
+        if sign < 0.0:
+            after = np.repeat(layout.first + layout.lengths - 1, layout.lengths) - np.arange(len(gain))
+            turned *= 1.0 - 2.0 * (after & 1)
+        free = np.add.reduceat(turned, layout.first)
+        each = np.stack((low, high, free, signs), axis=1)[still]
+        for i, (a, b, c, s) in zip(still.tolist(), each.tolist()):
+            x = c + s * float(ends[i - 1])
+            x = a if x < a else b if x > b else x
+            ends[i] = least if x < least else most if x > most else x
+    return np.asarray(ends[layout.order[cut.later] - 1])
