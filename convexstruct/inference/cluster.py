@@ -1,5 +1,5 @@
 """Parts of a batch on the workers of a Dask cluster: each is sent once and stays there; arguments reach the workers by
-a tree, and sums come back by one.
+a tree, and sums come back by one. A round is one task a thread, for all of its parts, beside copies and sums.
 
 All of this is tasks, so that a worker that dies or hangs holds nobody: the scheduler tells, a part that was lost is
 sent to another worker, and the round is done again, as often as Dask allows a task to fail
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 #: Seconds between two looks at whether a worker has died during a round.
 POLL_SECONDS = 1.0
+
+
+#: A worker, by its address, and which of its threads.
+Place = tuple[str, int]
 
 
 class WorkersLost(Exception):
@@ -62,7 +66,7 @@ class Cluster:
 
     def __init__(self, client: Client, parts: Sequence[Any], call: Callable[..., Any], add: Callable[..., Any]) -> None:
         self.client, self.parts, self.call, self.add = client, parts, call, add
-        self.homes: list[str] = [""] * len(parts)
+        self.places: list[Place] = [("", 0)] * len(parts)
         self.held: list[Future | None] = [None] * len(parts)
 
     def answers(self, method: str, arguments: Sequence[tuple[Any, ...]], summed: bool) -> list[Any]:
@@ -73,29 +77,39 @@ class Cluster:
 
         for _ in range(1 + dask.config.get("distributed.scheduler.allowed-failures")):
             self._place()
-            wanted = self._submit(method, arguments, summed)
+            places = sorted(set(self.places))
+            wanted = self._submit(places, method, arguments, summed)
             while not self._lost():
                 try:
                     distributed.wait(wanted, min(POLL_SECONDS, deadline.left()))
-                    return list(self.client.gather(wanted))
+                    found = self.client.gather(wanted)
                 except CancelledError:
                     break
                 except TimeoutError:
                     deadline.check()
+                else:
+                    if summed:
+                        return list(found)
+                    answers = dict(zip(places, map(iter, found)))
+                    return [next(answers[place]) for place in self.places]
         raise WorkersLost("workers died in every attempt")
 
-    def _submit(self, method: str, arguments: Sequence[tuple[Any, ...]], summed: bool) -> list[Future]:
-        """The futures of a round."""
-        each = list(arguments)
-        if len(arguments) == 1:
-            homes = sorted(set(self.homes))
-            copies = [self._task(_same, arguments[0], at=homes[0])]
-            copies += [self._task(_same, copies[(i - 1) // 2], at=homes[i]) for i in range(1, len(homes))]
-            each = [copies[homes.index(home)] for home in self.homes]
-        found = [
-            self._task(self.call, part, method, given, at=home, name=method)
-            for part, given, home in zip(self.held, each, self.homes)
-        ]
+    def _submit(
+        self, places: Sequence[Place], method: str, arguments: Sequence[tuple[Any, ...]], summed: bool
+    ) -> list[Future]:
+        """The futures of a round, one a place, or of the sum alone."""
+        shared = len(arguments) == 1
+        if shared:
+            workers = sorted({worker for worker, _ in places})
+            copies = [self._task(_same, arguments[0], at=workers[0])]
+            copies += [self._task(_same, copies[(i - 1) // 2], at=workers[i]) for i in range(1, len(workers))]
+            copy = dict(zip(workers, copies))
+        found = []
+        for place in places:
+            mine, worker = [i for i, each in enumerate(self.places) if each == place], place[0]
+            given = [copy[worker]] * len(mine) if shared else [arguments[i] for i in mine]
+            task = self.call, self.add if summed else None, method, [self.held[i] for i in mine], given
+            found.append(self._task(_work, *task, at=worker, name=method))
         return [pairwise_sum(found, lambda one, other: self._task(self.add, one, other))] if summed else found
 
     def _task(self, function: Callable[..., Any], *arguments: Any, at: str | None = None, name: str = "") -> Future:
@@ -111,15 +125,15 @@ class Cluster:
         if not threads:
             return
         check_versions(self.client)
-        places = [home for home in sorted(threads) for _ in range(threads[home])]
-        for i, home in enumerate(self.homes):
-            if home not in threads:
-                self.homes[i] = home = places[i * len(places) // len(self.parts)]
-                self.held[i] = self._task(_same, self.parts[i], at=home, name="part")
+        places = [(worker, thread) for worker in sorted(threads) for thread in range(threads[worker])]
+        for i, (worker, _) in enumerate(self.places):
+            if worker not in threads:
+                self.places[i] = place = places[i * len(places) // len(self.parts)]
+                self.held[i] = self._task(_same, self.parts[i], at=place[0], name="part")
 
     def _lost(self) -> bool:
         """Whether a worker that has a part is gone."""
-        return not self._threads().keys() >= set(self.homes)
+        return not self._threads().keys() >= {worker for worker, _ in self.places}
 
     def _threads(self) -> Mapping[str, int]:
         """The threads of each worker. Raises `WorkersLost` if there is none."""
@@ -134,6 +148,14 @@ class Cluster:
 
 def _same(given: Any) -> Any:
     return given
+
+
+def _work(
+    call: Callable[..., Any], add: Callable[[Any, Any], Any] | None, method: str, parts: list[Any], arguments: list[Any]
+) -> Any:
+    """In a worker: what each of its ``parts`` answers, or the sum of that."""
+    found = (call(part, method, given) for part, given in zip(parts, arguments))
+    return list(found) if add is None else pairwise_sum(found, add)
 
 
 def check_versions(client: Client) -> None:
