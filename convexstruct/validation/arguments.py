@@ -199,13 +199,16 @@ class Named(dict[str, T]):
 
 
 def no_attribute(module: str, known: Collection[str], name: str) -> NoReturn:
-    """The ``__getattr__`` of a module, its public names ``known``: one sentence, with those near to ``name``.
+    """The ``__getattr__`` of a module, its public names ``known``: one sentence, with those near to ``name``, unless it
+    is one of Python's own, for which tools ask every module.
 
     Raises
     ------
     AttributeError
         Always.
     """
+    if name.startswith("__"):
+        raise AttributeError(f"{module} has no {described(name)}")
     raise AttributeError(cut(f"{module} has no {described(name)}, wanted {among(name, known)}", SENTENCE_CHARACTERS))
 
 
