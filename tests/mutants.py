@@ -7,6 +7,7 @@ what it returns. `honest` is the solver unchanged.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,6 +20,7 @@ from convexstruct.core.driver import solve
 from convexstruct.core.solution import Solution
 from convexstruct.tolerances import HIGH, LOW, Profile
 from convexstruct.verification import verify
+from convexstruct.verification.fingerprint import fingerprint
 from convexstruct.verification.outcome import Outcome
 from tests.verification.rows import told
 
@@ -46,8 +48,15 @@ class Mutant:
 
 
 def honest(problem: Any, tol: Profile = HIGH) -> Solution:
-    """Our own solver, unchanged; to HIGH, since a slip is told only where it explains the answer to HIGH."""
-    return solve(problem, tol=tol)
+    """Our own solver, unchanged, asked once for the same data; to HIGH, since a slip is told only where it explains the
+    answer to HIGH."""
+    data = fingerprint(problem, exact=True), tol
+    if data not in _solved:
+        _solved[data] = solve(problem, tol=tol)
+    return deepcopy(_solved[data])
+
+
+_solved: dict[tuple[str, Profile], Solution] = {}
 
 
 def of_changed(**fields: Any) -> Callable[[Any], Any]:
