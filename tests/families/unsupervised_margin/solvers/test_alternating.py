@@ -47,8 +47,8 @@ def test_the_semidefinite_half_ends_where_rounding_leaves_a_gap() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_quadratic_half_is_proposition_1(seed: int) -> None:
-    problem = points(seed, 9)
-    m = semidefinite_half(problem, np.full(9, 0.3), LOW.gap, problem.trivial()[0]["M"]).found
+    problem = points(seed, 6)
+    m = semidefinite_half(problem, np.full(6, 0.3), LOW.gap, problem.trivial()[0]["M"]).found
     found = quadratic_half(problem, m)
     assert ((found.found >= 0) & (found.found <= 1)).all()
     known = proposition_1(problem, M=2 * m - 1).reference().value
