@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import gc
 import inspect
 import re
 import shutil
 import subprocess
 import tomllib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -67,6 +69,15 @@ def part(module: str) -> str:
     """ "families" for convexstruct.families.projection.box, "__init__" for the package itself."""
     names = module.split(".")
     return names[1] if len(names) > 1 else "__init__"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _without_collections() -> Iterator[None]:
+    """Nothing of the trees is garbage before the last test: to look for it takes three times as long as to parse."""
+    gc.disable()
+    yield
+    gc.enable()
+    tree.cache_clear()
 
 
 @cache

@@ -89,7 +89,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "proposition2": {"BETAS": (0.1,)},
     "tracking": {"QUICK": (6, 10, 0.5)},
     "general-objectives": {"protein": parts(proteins, 6, 3), "LENGTH": 6},
-    "online-variant": {"SUBSETS": (1, 2), "N_EXAMPLES": 4, "LENGTH": 4, "N_STATES": 3},
+    "online-variant": {"SUBSETS": (1, 2), "N_EXAMPLES": 4, "LENGTH": 4, "N_STATES": 3, "QUICK_SECONDS": 0.3},
     # no limit on the M3N: what is tested of its row holds on any machine
     "chunking": {"conll2000": parts(sentences, 15, 6), "QUICK_MARGIN_SECONDS": 1e6},
     "collapse": {"QUICK_SEQUENCES": 6},

@@ -11,7 +11,7 @@ from convexstruct.experiments import EXPERIMENTS
 from tests.families.quick_runs import quick
 
 #: Quick runs that take more than 3 s.
-SLOW = {"ocr", "table1"}
+SLOW = {"ocr"}
 #: Experiments whose quick run is made, and so checked, in their own tests.
 ELSEWHERE = {
     name

@@ -39,6 +39,8 @@ TITLE = "Working sets: the limit of the online variant is the optimum of another
 
 SUBSETS = (1, 2, 4, 8)
 N_EXAMPLES, LENGTH, N_STATES = 8, 10, 5
+#: Seconds that each variant gets with each number of sets: the online variant rests after one, the other goes on.
+SECONDS, QUICK_SECONDS = 10.0, 2.0
 ETA = 0.5
 #: Least weight p_t of a working set, since weights of examples must be positive.
 LEAST = 1e-4
@@ -63,7 +65,7 @@ class Bracket(NamedTuple):
 def run(sheet: Sheet) -> None:
     """Solve one small instance by both variants with several numbers of working sets; the seed draws it."""
     problem = instance(sheet.seed)
-    subsets, limit = sheet.pick((SUBSETS, 10.0), (SUBSETS[:3], 2.0))
+    subsets, limit = sheet.pick((SUBSETS, SECONDS), (SUBSETS[:3], QUICK_SECONDS))
     sheet.total = 3 * len(subsets) + 1
     sheet.step("optimum of (P)")
     truth = solve(problem, tol=HIGH, time_limit=20.0)

@@ -20,7 +20,7 @@ from convexstruct.families.unsupervised_margin.experiments.errors import (
     rows_of,
 )
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
-from tests.families.quick_runs import quick, run
+from tests.families.quick_runs import quick
 
 
 def test_rows_hold_means_and_paired_standard_errors() -> None:
@@ -76,7 +76,7 @@ def test_table_3_has_every_reading_beside_what_is_printed_and_names_the_nearest(
 def test_tables_1_and_2_agree_and_say_what_is_not_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     second = quick("table2").result
     monkeypatch.setenv(VARIABLE, str(tmp_path))
-    first = run("table1").result
+    first = quick("table1").result
     assert first.column("set") == second.column("set")
     for method in first.columns[1:]:
         assert first.column(method) == second.column(method)
