@@ -15,7 +15,7 @@ from benchmarks.exact import GOAL, Count, Instance, Trial, families, run, trials
 from convexstruct.rounding import Rounded
 
 #: Trials of each family in these tests; the benchmark itself runs many more.
-SAMPLE = 200
+SAMPLE = 120
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])

@@ -33,7 +33,7 @@ NONSENSE: list[Any] = [object(), "nonsense", math.nan, math.inf, -3, 10**400, 3j
 #: Rounds of each run; some solvers end before.
 ROUNDS = 3
 #: Solvers that are run on a case besides its default, of those that take its class; the next case has the next ones.
-TRIED = 3
+TRIED = 2
 #: Options of solvers whose one round is a whole run: a tenth of its 500 steps.
 SHORT: dict[str, dict[str, Any]] = {"ContrastiveDivergence": {"steps": 50}}
 #: The case that is solved where the first one takes a solver long.

@@ -21,8 +21,11 @@ from convexstruct.models.constraint_generation import ConstraintGeneration
 from convexstruct.tolerances import HIGH
 from convexstruct.verification.references import formulate
 
-#: Cases that are left to `convexstruct verify`: a general solver takes seconds on them, 0.1 on the next.
-LARGE = {"latent-chains", "latent-loops"}
+#: Cases that are left to `convexstruct verify`: a general solver takes a second and more on them, 0.1 on the next.
+LARGE = {
+    "amn-planted-grid", "crf-planted", "crf-planted-lasso", "hmm-planted-missing-mass", "latent-chains", "latent-loops",
+    "network-planted",
+}  # fmt: skip
 #: The first other case of each formulation, by "family.name".
 CASES: dict[str, Case] = {}
 for family in registry.families().values():

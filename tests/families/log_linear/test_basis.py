@@ -285,11 +285,10 @@ def test_a_point_that_the_lower_bound_does_not_cover_has_none_and_is_told_so(
     assert solution.message.startswith(f"{BEYOND}; ")
     assert "rises for ever" in solution.message
     assert "upside down" not in solution.message
-    monkeypatch.setattr(Basis, "covers", lambda *_: True)
-    wrong = solve(problem)
-    assert wrong.lower_bound > -math.inf
-    assert wrong.message != solution.message
     if kind == "conditional":
+        monkeypatch.setattr(Basis, "covers", lambda *_: True)
+        wrong = solve(problem)
+        assert wrong.lower_bound > -math.inf
         assert certify(problem, 9990.0 * direction, dual).lower_bound > 1e6 * far.primal
         assert "upside down" in wrong.message
 

@@ -84,7 +84,7 @@ def test_weights_below_zero_in_an_associative_network_are_named_and_repaired(inf
 def test_the_best_multiple_between_0_and_1_is_found(seed: int, associative: bool, loss: float) -> None:
     problem = svm(4, associative=associative, lam=0.3)
     psi = np.random.default_rng(seed).normal(size=problem.dimension)
-    t = np.linspace(0.0, 1.0, 2001)
+    t = np.linspace(0.0, 1.0, 401)
     on_a_grid = max(problem.dual_value(s * psi, s * loss) for s in t)
     best = problem.best_on_ray(psi, loss)
     assert best >= on_a_grid - ROUNDING * max(1.0, abs(on_a_grid))

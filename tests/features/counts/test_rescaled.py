@@ -30,9 +30,8 @@ def written_out(features: Counts, theta: np.ndarray, loss_weight: float = 1.0) -
 
 
 @every
-@pytest.mark.parametrize("seed", range(2))
-def test_the_best_labelling_and_its_bounds_are_those_of_enumeration(make: Callable[[int], Counts], seed: int) -> None:
-    plain, rng = make(seed), np.random.default_rng(seed)
+def test_the_best_labelling_and_its_bounds_are_those_of_enumeration(make: Callable[[int], Counts]) -> None:
+    plain, rng = make(0), np.random.default_rng(0)
     features = LossRescaled(plain)
     for scale in (0.0, 0.3, 3.0, 1e6):
         theta = scale * rng.normal(size=plain.tables.dimension)

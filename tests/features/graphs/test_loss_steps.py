@@ -42,7 +42,7 @@ COSTS = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.lists(st.lists(COSTS, min_size=3, max_size=3), min_size=1, max_size=3))
 def test_a_value_is_the_exact_sum_of_the_costs_to_a_few_units(costs: list[list[float]]) -> None:
     found = numbered(costs, [0] * len(costs))

@@ -25,7 +25,7 @@ def test_the_marginals_have_the_optimum_of_the_labellings(name: str) -> None:
     agrees(marginals(problem), expected, "CLARABEL")
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     seed=st.integers(0, 1000), n=st.integers(1, 5), n_labels=st.integers(1, 3), p=st.floats(0.0, 1.0),
     C=st.floats(0.01, 10.0), associative=st.booleans(),

@@ -246,7 +246,7 @@ def test_the_papers_projected_estimate_exceeds_the_optimum_where_the_certified_b
     above = 0
     for name, best in optima.items():
         records: list[Record] = []
-        solution = solve(INSTANCES[name](), ProximalRSD(record=records.append), max_iterations=40)
+        solution = solve(INSTANCES[name](), ProximalRSD(record=records.append), max_iterations=20)
         wrong = [r for r in records if r.projected > best + HIGH.gap * max(1.0, abs(best))]
         assert all(r.outside > 0 for r in wrong)
         assert solution.lower_bound <= best + HIGH.gap * max(1.0, abs(best))

@@ -47,7 +47,7 @@ def test_a_time_stamp_leaves_a_lower_bound(labels: int, C: float) -> None:
     assert solution.gap < 2e-5, solution
 
 
-@pytest.mark.parametrize("seed", [0, 2, 7])
+@pytest.mark.parametrize("seed", [0, 7])
 def test_features_from_1e_8_to_1e8_leave_a_lower_bound(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """P has no digits left long before its slopes, which the bound asks for, have none: without `lbfgs.allowance` the
     gaps stay at .5 and more."""

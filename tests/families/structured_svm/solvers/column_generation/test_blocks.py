@@ -64,8 +64,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("kind", "seed"), [(kind, at % 2) for at, kind in enumerate(KINDS)])
 def test_it_reaches_the_optimum_over_all_labellings(kind: str, seed: int) -> None:
     problem = text(seed, **KINDS[kind])
     solution = solve(problem, Blocks(), max_iterations=500)
@@ -145,9 +144,10 @@ def test_columns_that_cancel_do_not_stall_it(x: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "numbers", [{"BLOCK_ROUNDS": 3}, {"BLOCK_ROUNDS": 3, "GROWN_WORK": 0.0}], ids=["once", "and back"]
+    ("edges", "numbers"),
+    [("none", {"BLOCK_ROUNDS": 3}), ("chain", {"BLOCK_ROUNDS": 3, "GROWN_WORK": 0.0})],
+    ids=["once", "and back"],
 )
-@pytest.mark.parametrize("edges", ["chain", "none"])
 def test_pools_and_blocks_hand_over_to_each_other_and_the_bounds_stay_true(
     edges: str, numbers: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
