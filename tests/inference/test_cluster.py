@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.metadata
 import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,12 @@ from convexstruct.arrays import Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Solution, Status
 from convexstruct.datasets.example_files import write_examples
+from convexstruct.families.generative_margin import EntropicProximal, GenerativeMargin
 from convexstruct.families.log_linear import ConditionalRandomField, HiddenMarkov
+from convexstruct.families.regularized_risk import RegularizedRisk
+from convexstruct.families.structured_svm import StructuredSVM
 from convexstruct.inference import file_parts
-from convexstruct.inference.cluster import pairwise_sum
+from convexstruct.inference.cluster import Cluster, pairwise_sum
 from convexstruct.inference.shards import Shards, Workers
 from tests.inference.test_shards import killed
 
@@ -102,6 +106,40 @@ def workers(client: Any) -> list[str]:
     return [str(pid) for pid in client.run(os.getpid).values()]
 
 
+#: Problems from files whose w is long beside what a task says of itself, and how each is run.
+WIDE: dict[type, tuple[dict[str, Any], Any, int]] = {
+    ConditionalRandomField: ({"C_mean": 1.0}, None, 4),
+    StructuredSVM: ({"lam": 1e-2}, None, 2),
+    HiddenMarkov: ({"n_states": 3}, None, 4),
+    GenerativeMargin: ({"eta": 0.5}, EntropicProximal(max_steps=5), 1),
+    RegularizedRisk: ({"loss": "multiclass", "lam": 1e-2}, None, 2),
+}
+
+
+@pytest.mark.parametrize("kind", WIDE, ids=lambda kind: kind.__name__)
+def test_runs_from_files_have_the_serial_bounds_and_move_twice_w_a_worker_and_round_at_most(
+    kind: Any, client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, (given, solver, rounds), width = np.random.default_rng(3), WIDE[kind], 400
+    for i in range(3):
+        lengths = rng.integers(1, 9, 20)
+        x, y = [rng.normal(size=(n, width)) for n in lengths], [rng.integers(0, 3, n) for n in lengths]
+        symbols = [rng.integers(0, width, n) for n in lengths]
+        write_examples(tmp_path / f"{i}.npz", x, y, 3, symbols=symbols, n_symbols=width)
+    problem, asked, answers = kind.from_files(tmp_path, **given), [], Cluster.answers
+
+    def counted(cluster: Any, method: str, *more: Any) -> Any:
+        asked.append(method)
+        return answers(cluster, method, *more)
+
+    monkeypatch.setattr(Cluster, "answers", counted)
+    before = outgoing(client)
+    found = solve(problem, solver, tol=1e-6, max_iterations=rounds, executor=client)
+    moved = (outgoing(client) - before) / 2 / sum(array.nbytes for array in found.point.values())
+    assert 0.4 * len(asked) < moved <= 2.0 * len(asked)
+    same(found, solve(problem, solver, tol=1e-6, max_iterations=rounds))
+
+
 def test_the_number_of_shards_is_that_of_the_threads_of_the_cluster(client: Any) -> None:
     assert Workers(client).many == 2
     assert Workers(client, 5).many == 5
@@ -147,19 +185,30 @@ def same(found: Solution, serial: Solution) -> None:
     assert found.lower_bound == pytest.approx(serial.lower_bound, rel=ALIKE)
 
 
-def in_round(client: Any, number: int, end: int) -> Any:
-    """A callback that sends the signal ``end`` to a worker after this round, and those it has sent it to."""
-    client.wait_for_workers(2, timeout=180)
-    hit: list[int] = []
+def struck(client: Any, at: Mapping[int, int]) -> tuple[Any, list[int]]:
+    """A callback that sends a worker that has parts the signal at[i] after round i, once there are two; and those sent.
+
+    One that is stopped was last seen long ago, so that the scheduler has its nanny replace it.
+    """
+    sent: list[int] = []
 
     def callback(iterate: Any, trace: Any) -> None:
-        for worker in map(int, workers(client)) if len(trace) >= number and not hit else ():
-            with suppress(ProcessLookupError):  # on a busy machine it may have been replaced just now
-                os.kill(worker, end)
-                hit.append(worker)
-                return
+        if len(trace) not in at:
+            return
+        client.wait_for_workers(2, timeout=180)
+        held = {worker: sum(key.startswith("part") for key in keys) for worker, keys in client.has_what().items()}
+        worker, scheduler = max(held, key=lambda each: held[each]), client.cluster.scheduler
+        os.kill(client.run(os.getpid, workers=[worker])[worker], at[len(trace)])
+        sent.append(at[len(trace)])
 
-    return callback, hit
+        async def missed() -> None:
+            scheduler.workers[worker].last_seen -= 1e6
+            await scheduler.check_worker_ttl()
+
+        if sent[-1] == signal.SIGSTOP:
+            scheduler.loop.add_callback(missed)
+
+    return callback, sent
 
 
 def test_workers_read_their_files_and_a_file_cut_in_mid_run_ends_it_with_a_sentence(
@@ -190,13 +239,24 @@ def test_workers_read_their_files_and_a_file_cut_in_mid_run_ends_it_with_a_sente
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0.npz", "20.npz", "40.npz", "run"]
 
 
-def test_a_worker_killed_in_a_round_changes_nothing(client: Any, tmp_path: Path) -> None:
+def test_workers_that_are_killed_or_stopped_and_a_full_disk_change_nothing_and_leave_nothing(
+    client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """Parts that this process sent, and parts that the workers read."""
-    for problem, number in ((field(), 2), (of_symbols(tmp_path / "symbols"), 9)):
-        limit: Any = {"tol": 1e-6, "max_iterations": 20}
-        callback, hit = in_round(client, number, signal.SIGKILL)
-        same(solve(problem, executor=client, callback=callback, **limit), solve(problem, **limit))
-        assert hit
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    symbols = of_symbols(tmp_path / "symbols")
+    monkeypatch.setattr(os, "fsync", full)
+    limit: Any = {"tol": 1e-6, "max_iterations": 20}
+    for problem, at in ((field(), {2: signal.SIGKILL, 9: signal.SIGSTOP}), (symbols, {5: signal.SIGKILL})):
+        callback, sent = struck(client, at)
+        disk: Any = {"checkpoint": tmp_path / "run", "every": 1e-9}
+        same(solve(problem, executor=client, callback=callback, **limit, **disk), solve(problem, **limit))
+        assert sent == list(at.values())
+    assert "the checkpoint was not written: [Errno 28] No space left on device" in caplog.text
+    assert [path.name for path in tmp_path.iterdir()] == ["symbols"]
 
 
 def test_a_worker_killed_in_mid_round_has_its_part_sent_to_another(client: Any, tmp_path: Path) -> None:
@@ -235,15 +295,18 @@ def test_a_worker_that_hangs_holds_no_run_beyond_its_limit_and_is_given_up_when_
             released.set()
 
 
-def test_a_cluster_that_ends_leaves_the_rest_to_this_process(caplog: pytest.LogCaptureFixture) -> None:
-    serial = solve(field(), tol=1e-6)
+def test_a_cluster_that_ends_leaves_the_rest_to_this_process_and_the_checkpoint(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    serial, kept = solve(field(), tol=1e-6), tmp_path / "run"
     with clients(processes=False) as client:
 
         def callback(iterate: Any, trace: Any) -> None:
             if len(trace) == 3:
                 client.cluster.close()
+                assert Solution.load(kept, field()).iterations == 2
 
-        same(solve(field(), tol=1e-6, executor=client, callback=callback), serial)
+        same(solve(field(), tol=1e-6, executor=client, callback=callback, checkpoint=kept, every=1e-9), serial)
     assert "what follows is done in this process" in caplog.text
 
 
