@@ -17,7 +17,7 @@ most n t.
 from __future__ import annotations
 
 import numpy as np
-import scipy.linalg
+from scipy.linalg import lapack
 
 from convexstruct import deadline
 from convexstruct.arrays import Matrix, Vector
@@ -42,13 +42,15 @@ def best_diagonal(costs: Matrix, y: Vector) -> Vector:
     last = LAST_BARRIER * float(np.abs(y).mean())
     for _ in range(NEWTON_STEPS):
         deadline.check()
-        try:
-            factor = scipy.linalg.cho_factor(np.diag(y) - costs, lower=True, overwrite_a=True, check_finite=False)
-            inverse = scipy.linalg.cho_solve(factor, np.eye(len(y)), overwrite_b=True, check_finite=False)
-            gradient = 1.0 - t * np.diagonal(inverse)
-            step = np.linalg.solve(inverse * inverse, gradient) / t
-        except scipy.linalg.LinAlgError:
+        factor, failed = lapack.dpotrf(np.diag(y) - costs, lower=1, overwrite_a=1)
+        if failed:
             return start
+        inverse = lapack.dpotri(factor, lower=1, overwrite_c=1)[0]  # its lower triangle
+        gradient = 1.0 - t * np.diagonal(inverse)
+        factor, failed = lapack.dpotrf(inverse * inverse, lower=1, overwrite_a=1)
+        if failed:
+            return start
+        step = lapack.dpotrs(factor, gradient, lower=1)[0] / t
         decrement = float(np.sqrt(max(0.0, float(gradient @ step)) / t))
         y = y - (step if decrement < 1.0 else step / (1.0 + decrement))
         if decrement < 1.0:
