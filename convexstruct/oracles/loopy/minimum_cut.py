@@ -22,7 +22,8 @@ increased further. After a second round, which takes about as long as the first,
 precision.
 
 Large graphs start from a flow near the maximum, found by accelerated projected gradient steps on |a - net flow|^2 / 2
-(its minimiser is a maximum flow: Chambolle 2004); each step is a few array operations.
+(its minimiser is a maximum flow: Chambolle 2004); each step is a few array operations. The maximum flow then starts
+from the side, source or sink, of less capacity: fewer of its searches end where nothing more can flow.
 
 Ties: the labelling returned is the smallest (each node's label is the smallest that it has in any best labelling). This
 is exact where the scores are multiples of a power of two of at most 30 bits, such as whole numbers; elsewhere it holds
@@ -234,13 +235,16 @@ def _more_flow(ising: _Ising, g: Vector, rest: Vector, most: float, unit: float,
     rows = np.concatenate((u, v, np.full(len(source), n), sink), dtype=np.int32)  # SciPy's index type
     columns = np.concatenate((v, u, source, np.full(len(sink), n + 1)), dtype=np.int32)
     capacity = (whole(k - g_open), whole(k + g_open), whole(x[source], np.rint), whole(-x[sink], np.rint))
+    begin, end, sign = n, n + 1, 1.0
+    if x.sum() > 0.0:  # from the sink, along arcs turned round
+        rows, columns, begin, end, sign = columns, rows, n + 1, n, -1.0
     graph = sp.csr_matrix((np.concatenate(capacity), (rows, columns)), shape=(n + 2, n + 2))
-    flow = maximum_flow(graph, n, n + 1, method="dinic").flow
+    flow = maximum_flow(graph, begin, end, method="dinic").flow
     tail = np.repeat(np.arange(n + 2), np.diff(flow.indptr))
     inside = (tail < flow.indices) & (flow.indices < n)
     at = np.searchsorted(u * n + v, tail[inside] * n + flow.indices[inside])
     more = g.copy()
-    more[edges[at]] += unit * flow.data[inside]
+    more[edges[at]] += sign * unit * flow.data[inside]
     return np.clip(more, -ising.k, ising.k)
 
 
