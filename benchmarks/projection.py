@@ -10,13 +10,10 @@ processor, whose features are printed: by vector instructions (AVX-512, AVX2) a 
 projection. The solver "sorting" is slower than that, because it needs the order of pairs. Every answer is certified;
 Clarabel's time is that of its solve without compilation.
 
-What bounds "weighted": a step of Newton reads five arrays and writes one, in eleven passes over blocks in the cache:
-3.5 to 4 partitions at 1e6 entries with AVX-512. Three steps are needed from the sample's root, and w = s / d^2 takes
-one partition more. Finding the root in one pass, from the few variables whose breakpoints are in an interval around the
-sample's root, and writing the answer in another took as long: that pass takes as much as two steps.
-
-What bounds a small solve: 1,400 calls of the interpreter, half of them the certificate's; .7 ms beside .3 ms of the
-projection alone at 1000 entries (2.4 to 2.9 times), 1.7 to 1.9 times at 1e5.
+What bounds what is missed stands beside it. Of "weighted": finding the root in one pass, from the few variables whose
+breakpoints are in an interval around the sample's root, and writing the answer in another took as long as three steps
+of Newton: that pass takes as much as two. A step takes 3 partitions of 1e6 numbers, in eleven passes over blocks in the
+cache, the sample and w = s / d^2 not quite one each.
 """
 
 from __future__ import annotations
@@ -70,12 +67,17 @@ RULES = dict.fromkeys((BRACKET, MEDIANS, SORTING), "exact: stops where <s, a> is
 #: Seconds for all runs; a run that has not started by then is reported as left out.
 BUDGET = 600.0
 QUICK_LIMIT, QUICK_BUDGET = 5.0, 55.0
-#: The goal: a projection of MILLION entries takes at most the time of PARTITIONS partitions of as many numbers. Growth
-#: up to the power LINEAR of n counts as linear.
-MILLION, PARTITIONS, LINEAR = 1_000_000, 10.0, 1.15
-#: The goal of `cs.solve`, which certifies: at most TIMES the time of the projection alone, and beside the data at most
-#: ARRAYS numbers an entry, one of them the answer; with weights one more, s / d^2.
-TIMES, ARRAYS = 1.5, 1.25
+#: The goal: a projection of MILLION entries takes at most the time of PARTITIONS partitions of as many numbers, of
+#: WEIGHTED with weights. Growth up to the power LINEAR of n counts as linear.
+MILLION, PARTITIONS, WEIGHTED, LINEAR = 1_000_000, 10.0, 7.0, 1.15
+#: The goal of `cs.solve`, which certifies: at most TIMES the time of the projection alone, SMALL_TIMES below MILLION
+#: entries, and beside the data at most ARRAYS numbers an entry, one of them the answer; with weights one more, s / d^2.
+TIMES, SMALL_TIMES, ARRAYS = 1.5, 1.2, 1.25
+#: What bounds them where they are missed, as it was measured.
+BOUND_WEIGHTED = "three passes over five arrays, and s / d^2: 200 MB, for which a plain copy takes 6 partitions"
+BOUND_SMALL = (
+    "some 1,400 calls of the interpreter, half of them of the certificate: 0.4 ms and more beside the projection"
+)
 #: Calls, of which the fastest counts, are made until so many seconds are spent, and at most so many.
 SPENT, CALLS = 1.0, 25
 
@@ -133,6 +135,7 @@ BOXES = tuple(Workload(kind) for kind in ("simplex", "capped", "bias", "weighted
 GROWTH = tuple(Workload("bias", 10**k) for k in (5, 6, 7))
 LARGE_BOXES = tuple(replace(workload, n=10 * MILLION) for workload in BOXES)
 SMALL_BOXES = tuple(replace(workload, n=100_000) for workload in BOXES)
+SMALL_SOLVES = tuple(Workload("bias", n) for n in (1000, 100_000))
 SMALL_GROWTH = tuple(Workload("bias", 10**k) for k in (3, 4, 5))
 SECTIONS = ("boxes", "solve", "growth")
 START = functools.partial(launch, __file__)
@@ -229,10 +232,11 @@ def run_boxes(session: Session, workloads: Sequence[Workload], console: Console)
             run = session("boxes", workload, solver)
             words = ""
             if solver == BRACKET:
-                said = f"{PARTITIONS:g} partitions at {MILLION} entries"
+                most, bound = (WEIGHTED, BOUND_WEIGHTED) if workload.kind == "weighted" else (PARTITIONS, "")
+                said = f"{most:g} partitions at {MILLION} entries"
                 too_few = run.trouble == LEFT_OUT or workload.n < MILLION
-                reached = None if too_few else ratio(run) <= PARTITIONS
-                words = session.judge(workload, said, reached, ratio=ratio(run), seconds=run.seconds)
+                reached = None if too_few else ratio(run) <= most
+                words = session.judge(workload, said, reached, "", bound, ratio=ratio(run), seconds=run.seconds)
             table.add_row(
                 workload.name if solver == BRACKET else "", solver, cell(1e3 * run.seconds, ".2f"),
                 cell(ratio(run), ".1f"), cell(run.seconds / run.yardstick, ".1f"), run.trouble or words,
@@ -246,21 +250,24 @@ def run_solve(session: Session, workloads: Sequence[Workload], console: Console)
     """`cs.solve` beside the projection that it certifies."""
     table = new_table(
         "Certified solves beside the projection alone",
-        "workload", "ms", "alone", "times", f"at most {TIMES:g}", "arrays", "at most", "", "gap",
+        "workload", "ms", "alone", "times", "at most", "", "arrays", "at most", "", "gap",
     )  # fmt: skip
     for workload in workloads:
         run = session("solve", workload, SOLVE)
         arrays = run.peak * 2**20 / (8 * workload.n)
-        most = ARRAYS + (workload.kind == "weighted")
-        said, spared = f"solved in {TIMES:g} times the projection alone", f"memory of {most:g} numbers an entry"
-        too_few = bool(run.trouble) or workload.n < 10 * MILLION
-        fast, small = (None, None) if too_few else (ratio(run) <= TIMES, arrays <= most)
-        session.judge(workload, said, fast, ratio=ratio(run), seconds=run.seconds)
-        session.judge(workload, spared, small, peak=run.peak)
+        most, large = ARRAYS + (workload.kind == "weighted"), workload.n >= MILLION
+        times, bound = (TIMES, "") if large else (SMALL_TIMES, BOUND_SMALL)
+        fast = None if run.trouble else ratio(run) <= times
+        said = f"solved in {times:g} times the projection alone"
+        session.judge(workload, said, fast, "", bound, ratio=ratio(run), seconds=run.seconds)
+        small = arrays <= most if large and not run.trouble else None
+        if large:
+            session.judge(workload, f"memory of {most:g} numbers an entry", small, peak=run.peak)
         verdicts = [judged("", reached).removeprefix(": ") for reached in (fast, small)]
         table.add_row(
-            workload.name, cell(1e3 * run.seconds, ".1f"), cell(1e3 * run.value, ".1f"), cell(ratio(run), ".2f"),
-            run.trouble or verdicts[0], cell(arrays, ".2f"), f"{most:g}", verdicts[1], cell(run.gap, ".1e"),
+            workload.name, cell(1e3 * run.seconds, ".2f"), cell(1e3 * run.value, ".2f"), cell(ratio(run), ".2f"),
+            f"{times:g}", run.trouble or verdicts[0], cell(arrays, ".2f"), f"{most:g}", verdicts[1] if large else "",
+            cell(run.gap, ".1e"),
         )  # fmt: skip
     console.print(table)
 
@@ -292,7 +299,7 @@ def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> 
         if "boxes" in wanted:
             run_boxes(session, SMALL_BOXES if chosen.quick else BOXES, console)
         if "solve" in wanted:
-            run_solve(session, SMALL_BOXES if chosen.quick else LARGE_BOXES, console)
+            run_solve(session, SMALL_SOLVES if chosen.quick else (*SMALL_SOLVES, *LARGE_BOXES), console)
         if "growth" in wanted:
             run_box_growth(session, SMALL_GROWTH if chosen.quick else GROWTH, console)
     return 0

@@ -7,8 +7,10 @@ compact program min a'y + sum_e k_e (p_e + q_e), y_u - y_v = p_e - q_e, 0 <= y <
 until its time is up. Every run is a process of its own; short solves are repeated and the fastest counts, for all
 alike. The labelling of each solver is scored from the tables, and its gap is against the bound that our flow proves.
 
-What bounds noise: four fifths of the time are SciPy's compiled maximum flow (58 of 73 ms at 100 x 100, 5.0 of 6.5 s at
-500 x 500). Neither more gradient steps before it (60, 120, 250) nor capacities of 10 or 6 bits first made it shorter.
+What bounds noise (`BOUND`): SciPy's maximum flow. Capacities of 10 or 6 bits first did not make it shorter. Nor did
+excess gathered along trees, which leaves 1,300 of 10,000 nodes as sources and sinks: it takes as long for few as for
+many. After 100 gradient steps in place of 25 it takes half as long, which the steps cost (.9 to 1.3 times as fast in
+all, on ten grids); after 350 nothing is left to flow, but they take as long as 25 steps and the flow.
 """
 
 from __future__ import annotations
@@ -58,8 +60,10 @@ RULES = {
     HIGHS: "its own rule, at its default tolerances (1e-7); its labelling is scored from the tables",
     MAXFLOW: "ends at the exact minimum cut; its labelling is scored from the tables",
 }
-#: The minimum cut is to be this many times faster than HiGHS.
-RATIO = 10.0
+#: The minimum cut is to be this many times faster than HiGHS, on "noise" and elsewhere, and than PyMaxflow.
+RATIO_NOISE, RATIO, MAXFLOW_RATIO = 15.0, 10.0, 0.5
+#: What bounds the minimum cut where it misses them.
+BOUND = "SciPy's compiled maximum flow (Dinic) takes two thirds of the time at 100 x 100, five sixths at 500 x 500"
 #: A solve is repeated until this many seconds have gone, and the fastest counts.
 REPEAT = 0.3
 #: Two optima agree within this, relative.
@@ -197,7 +201,7 @@ def peers() -> list[str]:
 
 
 def run_cuts(session: Session, workloads: Sequence[CutWorkload], console: Console) -> None:
-    """Minimum cuts beside the peers, and whether they are `RATIO` times faster than HiGHS."""
+    """Minimum cuts beside the peers, and whether they reach their goals (`_verdict`)."""
     table = new_table(
         "Best labellings of binary grids", "workload", "solver", "seconds", "ratio", "score", "gap to our bound",
         "peak MiB", "goal",
@@ -219,19 +223,27 @@ def run_cuts(session: Session, workloads: Sequence[CutWorkload], console: Consol
 
 
 def _verdict(session: Session, workload: CutWorkload, runs: dict[str, Run]) -> str:
-    """Faster than HiGHS by `RATIO`, and of one optimum with all that ended; HiGHS stopped early gives a bound."""
-    ours, highs = runs[CUT], runs[HIGHS]
+    """Faster than HiGHS by `RATIO` or `RATIO_NOISE`, and of one optimum with all that ended; HiGHS stopped early gives
+    a bound. On large noise `MAXFLOW_RATIO` times as fast as PyMaxflow, where it is installed."""
+    ours, highs, noise = runs[CUT], runs[HIGHS], workload.kind == "noise"
+    least, bound = (RATIO_NOISE, BOUND) if noise else (RATIO, "")
     values = [run.value for run in runs.values() if math.isfinite(run.value)]
     agree = max(values, default=0.0) - min(values, default=0.0) <= AGREE * max(1.0, abs(max(values, default=0.0)))
     # a process that had to be ended reports no seconds, but it ran longer than its limit
     needed = highs.limit if highs.trouble.startswith("ended ") else highs.seconds
     ratio = needed / ours.seconds
-    reached: bool | None = ratio >= RATIO and ours.to(AGREE) < math.inf and agree
+    reached: bool | None = ratio >= least and ours.to(AGREE) < math.inf and agree
     unfinished = LEFT_OUT in (ours.trouble, highs.trouble) or not math.isfinite(highs.gap)
-    if agree and not ratio >= RATIO and unfinished:
+    if agree and not ratio >= least and unfinished:
         reached = None
-    goal = f"{RATIO:g} times faster than HiGHS, one optimum"
-    return session.judge(workload, goal, reached, ratio=ratio, seconds=ours.seconds)
+    goal = f"{least:g} times faster than HiGHS, one optimum"
+    words = session.judge(workload, goal, reached, "", bound, ratio=ratio, seconds=ours.seconds)
+    if MAXFLOW in runs and noise and workload.side >= 100:
+        ratio = runs[MAXFLOW].seconds / ours.seconds
+        fast = ratio >= MAXFLOW_RATIO if math.isfinite(ratio) else None
+        goal = f"{MAXFLOW_RATIO:g} times as fast as PyMaxflow"
+        words += ", " + session.judge(workload, goal, fast, "", BOUND, ratio=ratio, seconds=ours.seconds)
+    return words
 
 
 def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> int:
