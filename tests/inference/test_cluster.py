@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +186,12 @@ def same(found: Solution, serial: Solution) -> None:
     assert found.lower_bound == pytest.approx(serial.lower_bound, rel=ALIKE)
 
 
+async def missed(scheduler: Any, worker: str) -> None:
+    """The worker was last seen long ago, and the scheduler looks."""
+    scheduler.workers[worker].last_seen -= 1e6
+    await scheduler.check_worker_ttl()
+
+
 def struck(client: Any, at: Mapping[int, int]) -> tuple[Any, list[int]]:
     """A callback that sends a worker that has parts the signal at[i] after round i, once there are two; and those sent.
 
@@ -201,12 +208,8 @@ def struck(client: Any, at: Mapping[int, int]) -> tuple[Any, list[int]]:
         os.kill(client.run(os.getpid, workers=[worker])[worker], at[len(trace)])
         sent.append(at[len(trace)])
 
-        async def missed() -> None:
-            scheduler.workers[worker].last_seen -= 1e6
-            await scheduler.check_worker_ttl()
-
         if sent[-1] == signal.SIGSTOP:
-            scheduler.loop.add_callback(missed)
+            scheduler.loop.add_callback(missed, scheduler, worker)
 
     return callback, sent
 
@@ -273,15 +276,13 @@ def test_a_worker_that_hangs_holds_no_run_beyond_its_limit_and_is_given_up_when_
 ) -> None:
     clock, ahead = time.perf_counter, [0.0]
     monkeypatch.setattr(time, "perf_counter", lambda: clock() + ahead[0])
-    silent = {"distributed.scheduler.worker-ttl": "1s"}  # but ten heartbeats, of 0.5 s each, are waited for
-    with dask.config.set(silent), clients(processes=False, n_workers=2) as client:
-        worker = client.cluster.workers[0]
+    with clients(processes=False, n_workers=2) as client:
+        worker, scheduler = client.cluster.workers[0], client.cluster.scheduler
         busy: list[Any] = []
 
         def callback(iterate: Any, trace: Any) -> None:
             if len(trace) == 2:
                 busy.append(client.submit(hang, workers=[worker.address]))
-                worker.periodic_callbacks["heartbeat"].stop()
                 ahead[0] = 599.5
 
         try:
@@ -289,6 +290,7 @@ def test_a_worker_that_hangs_holds_no_run_beyond_its_limit_and_is_given_up_when_
             assert found.status is Status.TIME_LIMIT
             assert np.isfinite([found.primal, found.lower_bound]).all()
             assert worker.address in client.nthreads()
+            scheduler.loop.add_callback(scheduler.loop.call_later, 0.5, partial(missed, scheduler, worker.address))
             same(solve(field(), tol=1e-6, executor=client), solve(field(), tol=1e-6))
             assert worker.address not in client.nthreads()
         finally:
