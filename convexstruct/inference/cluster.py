@@ -100,10 +100,10 @@ class Cluster:
         """The futures of a round, one a place, or of the sum alone."""
         shared = len(arguments) == 1
         if shared:
-            workers = sorted({worker for worker, _ in places})
-            copies = [self._task(_same, arguments[0], at=workers[0])]
-            copies += [self._task(_same, copies[(i - 1) // 2], at=workers[i]) for i in range(1, len(workers))]
-            copy = dict(zip(workers, copies))
+            workers, copies = sorted({worker for worker, _ in places}), list(arguments)
+            for i, worker in enumerate(workers):  # the first has them from here, each hands them on to two
+                copies.append(self._task(_same, copies[(i + 1) // 2], at=worker))
+            copy = dict(zip(workers, copies[1:]))
         found = []
         for place in places:
             mine, worker = [i for i, each in enumerate(self.places) if each == place], place[0]

@@ -141,6 +141,16 @@ def test_runs_from_files_have_the_serial_bounds_and_move_twice_w_a_worker_and_ro
     same(found, solve(problem, solver, tol=1e-6, max_iterations=rounds))
 
 
+def test_arguments_reach_each_of_many_workers_once_by_a_tree(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    with clients(processes=False, n_workers=7, threads_per_worker=2) as client:
+        shards = Shards([Told(i, tmp_path) for i in range(20)], client)
+        assert np.array_equal(shards.total(Told(0, tmp_path).work, np.ones(2)), np.full(2, 190.0))
+        found = shards.map("work", np.ones(1))
+        each = shards.map_each("work", [(np.full(1, 2.0),)] * 20)
+    assert np.array_equal(np.concatenate([found, each], axis=1), [[i, 2.0 * i] for i in range(20)])
+    assert "done here" not in caplog.text
+
+
 def test_the_number_of_shards_is_that_of_the_threads_of_the_cluster(client: Any) -> None:
     assert Workers(client).many == 2
     assert Workers(client, 5).many == 5
