@@ -67,6 +67,8 @@ BUDGET = 780.0
 QUICK_LIMIT, QUICK_BUDGET = 4.0, 55.0
 #: liblinear's time to 1e-3 over ours to 1e-6; Clarabel's over ours to 1e-6.
 LIBLINEAR_RATIO, CLARABEL_RATIO = 4.0, 25.0
+#: With 50 classes: liblinear's time to 1e-6 over ours; with others, and on wide and on many short rows.
+CLASSES_RATIO, SOONER_RATIO = 3.0, 1.0
 #: On sparse sets: ours to 1e-3 over liblinear's to 1e-3, and seconds to 1e-6.
 SPARSE_RATIO, SPARSE_SECONDS = 5.0, 2.0
 SECTIONS = ("liblinear", "sparse", "classes", "wide", "clarabel")
@@ -156,6 +158,15 @@ CLASSES = replace(DENSE, d=50, loss="multiclass", classes=50)
 DIGITS = [Workload(data, 1797, 64, loss="multiclass", classes=10) for data in ("digits", "scaled-digits")]
 #: More features than examples, 320 MB; and many short rows.
 WIDE = (replace(DENSE, n=2000, d=20_000), Workload("sparse", 200_000, 50_000, words=20))
+#: What bounds the ratio of a workload, as it was measured: milliseconds of the processor.
+BOUNDS = {
+    DENSE.name: "22 Newton directions in BLAS and LAPACK take 17 of 37 ms, and 35 products with all of X, 8 MB, 10; "
+    "liblinear's own run takes 80, so that 20 are left for all of it",
+    REAL.name: "34 Newton directions, SciPy's sparse products and one Cholesky factor each, take 67 of 122 ms, and 33 "
+    "products with all of X 20; liblinear's own run takes 165, so that 41 are left for all of it",
+    CLASSES.name: "44 Newton directions by 541 steps of conjugate gradients take 500 of 940 ms, each step a "
+    "product of BLAS with the rows of each class, forward and back; 215 projections onto 5,000 simplices take a sixth",
+}
 START = functools.partial(launch, __file__)
 
 
@@ -250,7 +261,8 @@ def run_liblinear(session: Session, workloads: Sequence[Workload], console: Cons
         seconds, ended = time_of(peer, 1e-3)
         best, ratio = seconds / fast.to(1e-6), own.seconds / fast.to(1e-6)
         reached = None if fast.trouble or own.trouble else ratio >= LIBLINEAR_RATIO
-        words = session.judge(workload, goal, reached, ratio=ratio, best=best, liblinear_never=peer.gap)
+        bound = BOUNDS.get(workload.name, "")
+        words = session.judge(workload, goal, reached, "", bound, ratio=ratio, best=best, liblinear_never=peer.gap)
         said = f"{cell(ratio, '.3g')}x; {words}\nat its best {'' if ended else '> '}{cell(best, '.3g')}x"
         _rows(table, workload, fast, own, peer, said=said)
     console.print(table)
@@ -276,13 +288,15 @@ def run_sparse(session: Session, workloads: Sequence[Workload], console: Console
 def run_sooner(session: Session, section: str, workloads: Sequence[Workload], console: Console) -> None:
     """Many classes, more features than examples, and many short rows: a certified 1e-6 sooner than liblinear's
     objective is within 1e-6 of the bound. With many classes liblinear is Crammer and Singer's, by falling tol."""
-    table, goal = gap_table(f"Seconds to a gap: {section}", "goal"), "1e-6 sooner than liblinear"
+    table = gap_table(f"Seconds to a gap: {section}", "goal")
     for workload in workloads:
+        wanted = CLASSES_RATIO if workload == CLASSES else SOONER_RATIO
+        goal = "1e-6 sooner than liblinear" if wanted == 1.0 else f"1e-6 {wanted:g}x sooner than liblinear"
         fast, peer = against_liblinear(session, section, workload, LIBLINEAR)
         seconds, ended = time_of(peer, 1e-6)
-        sooner = fast.to(1e-6) <= seconds
-        reached = None if fast.trouble or peer.trouble or not (sooner or ended) else sooner
-        said = session.judge(workload, goal, reached, ratio=seconds / fast.to(1e-6))
+        ratio = seconds / fast.to(1e-6)
+        reached = None if fast.trouble or peer.trouble or not (ratio >= wanted or ended) else ratio >= wanted
+        said = session.judge(workload, goal, reached, "", BOUNDS.get(workload.name, ""), ratio=ratio)
         _rows(table, workload, fast, peer, said=said)
     console.print(table)
 

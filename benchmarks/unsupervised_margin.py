@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 FAST, ADMM, CLARABEL, SCS = "fast default", "ADMM", "Clarabel", "SCS"
 LIMITS = {FAST: 150.0, ADMM: 60.0, CLARABEL: 240.0, SCS: 60.0}
 BUDGET, QUICK_BUDGET, QUICK_LIMIT = 900.0, 50.0, 10.0
-#: How many times faster than either reference the fast default is wanted to be.
-GOALS = {CLARABEL: 40.0, SCS: 2.0}
+#: How many times faster than either reference the fast default is wanted to be; and the seconds of the largest.
+GOALS, LARGEST_SECONDS = {CLARABEL: 100.0, SCS: 10.0}, 20.0
 #: The same for the two-class SDP of 100 points: building, compiling and solving in CVXPY against our whole solve; and
 #: how close the two values are wanted to be, relative.
 TWO_CLASS_GOAL, ONE_VALUE = 10.0, 1e-6
@@ -64,6 +64,16 @@ CHANGE = 0.95
 SMALL_SECONDS = 10.0
 #: beta of the problem, and the one that references are given: 1 / (2 beta) is a factor of the objective, 1 for these.
 BETA, SCALED = 0.01, 0.5
+#: What bounds them, as it was measured.
+STEPS_BOUND = (
+    "700 steps of ADMM, whose number no penalty, memory or relaxation that was tried lowers by a tenth; their 1,840 "
+    "eigendecompositions of 80 and 70 rows are 1.0 of 3.6 s under a profile, the rest 700,000 calls of Python and "
+    "NumPy on arrays of 40 to 60 kB"
+)
+EVALUATIONS_BOUND = (
+    "3,051 evaluations of the augmented Lagrangian are 24 of 50 s under a profile, 15 of these gather and scatter the "
+    "entries of 72,010 triples in tables of 1.2 MB; the best diagonals are 9.6 s, eigendecompositions 4"
+)
 
 
 #: When each stops.
@@ -330,7 +340,7 @@ def run_references(session: Session, workload: Workload, console: Console) -> No
             least = GOALS[run.solver]
             met = None if math.isnan(ratio) or (late and ratio < least) else ratio >= least
             goal = f"{least:g} times faster than {run.solver}"
-            said = session.judge(workload, goal, met, f"{least:g}", ratio=ratio)
+            said = session.judge(workload, goal, met, f"{least:g}", STEPS_BOUND, ratio=ratio)
         own = run.solver not in GOALS
         known = "" if own or math.isnan(ratio) else f"{'> ' if late else ''}{ratio:.1f}"
         cells = [shown(run, gap) if own else "" for gap in GAPS[:3]]
@@ -354,6 +364,10 @@ def run_growth(session: Session, workloads: Sequence[Workload], more: Sequence[W
         met = True if run.to(GAP) < math.inf else None if early else False
         words = session.judge(run.workload, f"certified {GAP:.0e}", met, seconds=run.to(GAP), peak=run.peak)
         console.print(f"{run.workload.name}: {words}")
+        if run.workload == LARGER[-1]:
+            goal, soon = f"certified {GAP:.0e} in {LARGEST_SECONDS:g} s", met and run.to(GAP) <= LARGEST_SECONDS
+            words = session.judge(run.workload, goal, soon, "", EVALUATIONS_BOUND, seconds=run.to(GAP))
+            console.print(f"{run.workload.name}: {words}")
 
 
 def run_small(session: Session, draws: Draws, console: Console) -> None:
