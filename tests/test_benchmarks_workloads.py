@@ -131,9 +131,10 @@ T, F, N = True, False, None
           for n, seconds, reached in ((10**6, 9.0, T), (10**6, 11.0, F), (10, 9.0, N))),
         *((structured_svm.run_text, structured_svm.TEXT,
            {"CRFsuite": {"seconds": 100.0, "value": 0.9394},
-            "": {"seconds": seconds, "gap": 1e-7, "peak": peak, "value": score}}, [*reached, *reached])
+            "": {"seconds": seconds, "gap": 1e-7, "peak": peak, "value": score}}, reached)
           for seconds, peak, score, reached in (
-              (90.0, 900.0, 0.94, [T, T, T, T]), (501.0, 1600.0, 0.936, [F] * 4),
+              (90.0, 690.0, 0.94, [T, T, T, T, T]), (210.0, 690.0, 0.94, [F, F, T, T, T]),
+              (601.0, 710.0, 0.936, [F] * 5),
           )),
     ],
 )  # fmt: skip
