@@ -213,11 +213,12 @@ def _text(workload: Workload, solver: str, limit: float) -> Iterator[dict[str, A
         yield from _crfsuite(data, cuts, score)
         return
     problem = data.margin(workload.C or margin_C(table(data.rows, data.columns)))
+    x = table(named(test), data.columns)
     data.rows.clear()  # names of features, no part of the solve
+    data.columns.clear()
     yield {"before": memory()}
 
     def also(solution: Any) -> dict[str, Any]:
-        x = table(named(test), data.columns)
         return {"peak": memory(), "value": score(problem.predict(solution.point, [x[low:high] for low, high in cuts]))}
 
     yield from watched(problem, None, workload.tol, limit, also)

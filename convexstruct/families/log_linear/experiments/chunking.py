@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
+from sys import intern
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,7 +73,7 @@ def features(sentence: Sequence[Any]) -> Rows:
             for k in TRIPLES
             if 0 <= t + k < n - 2
         ]
-        rows.append(row)
+        rows.append([intern(name) for name in row])  # a name comes twelve times on average
     return rows
 
 
@@ -90,8 +91,8 @@ def often(rows: Rows, least: int) -> dict[str, int]:
 def table(rows: Rows, columns: Mapping[str, int]) -> sp.csr_array:
     """Indicators of the features that have a column; (P, F)."""
     kept = [[columns[name] for name in row if name in columns] for row in rows]
-    ends = np.cumsum([0, *map(len, kept)])
-    places = np.array([at for row in kept for at in row], dtype=np.int64)
+    ends = np.cumsum([0, *map(len, kept)], dtype=np.int32)
+    places = np.fromiter((at for row in kept for at in row), np.int32, ends[-1])
     return sp.csr_array((np.ones(len(places)), places, ends), shape=(len(rows), len(columns)))
 
 
