@@ -293,21 +293,14 @@ class StructuredSVM:
             each = joined([part.of_examples for part in self.shards.map("most_violated", w)])
             return Evaluation(float(objective(self.lam, self.ceiling, w, each[0])), *each)
         node, edge = self.scores(w)
-        return self.violated(node, edge, w)
-
-    def hinges(self, w: Vector) -> float:
-        """sum_i C omega_i H_i(w)."""
-        return float(self.ceiling @ self.most_violated(w).hinge)
-
-    def violated(self, node: Matrix, edge: Tensor, w: Vector) -> Evaluation:
-        """`most_violated`, given the score tables of w as well."""
         truth, moved = self.truth_scores(node, edge), None
         if self.loss.zero_one:  # margin and slack scaling agree: E is 0 or 1
             other = best_other(self.oracle, self.features, node, edge, self.features.truth)
             labels, hinge = other.labels, 1.0 + other.scores - truth
             slack = hinge
         elif self.scaling == "margin":
-            found: Best = self.oracle.best(node + self.loss.costs, edge)
+            node += self.loss.costs  # in place: of 10^5 nodes and 20 labels a table takes 16 MiB
+            found: Best = self.oracle.best(node, edge)
             labels, slack, hinge = found.labels, found.scores - truth, found.upper - truth
             moved = found.moved
         else:
@@ -325,6 +318,10 @@ class StructuredSVM:
             labels = np.where(stays[self.features.example], self.features.truth, labels)
         hinge, slack = np.maximum(hinge, 0.0), np.maximum(slack, 0.0)
         return Evaluation(float(objective(self.lam, self.ceiling, w, hinge)), hinge, labels, slack, moved)
+
+    def hinges(self, w: Vector) -> float:
+        """sum_i C omega_i H_i(w)."""
+        return float(self.ceiling @ self.most_violated(w).hinge)
 
     def as_point(self, value: Any) -> Point:
         """Read w: an array (d,), or a mapping with "w". If inference is relaxed the mapping may hold "shifts"
