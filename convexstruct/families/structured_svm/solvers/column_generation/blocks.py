@@ -14,7 +14,7 @@ smallest with alpha_z > 0,
 
 the best on its segment, so that D never falls; steps go on until `INNER_SHARE` of the example's gap is left. The slopes
 change by the Gram matrix of the pool, so that w is read once and written once an example, at the entries that its
-columns have.
+columns have; these are kept by node and label, not by feature (`example_pools`).
 
 **A round** goes through the examples, first decoding a batch of them at the present w and adding the most violated
 labellings, as block-coordinate Frank-Wolfe does (Lacoste-Julien and others 2013; pools of earlier labellings: Shah,
@@ -23,13 +23,15 @@ Kolmogorov, Lampert 2015, and Osokin and others 2016). Then come a number of cyc
 the sums stay), and the best step towards the nearest point of the simplices to where they end (More, Toraldo 1991); and
 once more through the examples, which finds the next face. A labelling without multiplier is dropped in the next round.
 
-Memory: the nonzeros of the data and of the columns, twice, and the Gram matrices of the examples.
+Memory: the nonzeros of the data, and the numbers that the columns have for nodes, labels and edges, each a few times,
+and the Gram matrices of the examples.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -40,7 +42,7 @@ from convexstruct.core.iterate import Iterate
 from convexstruct.core.mixtures import label_type, of_single_labellings
 from convexstruct.families.structured_svm.evaluation import Evaluation
 from convexstruct.families.structured_svm.problem import StructuredSVM
-from convexstruct.families.structured_svm.solvers.column_generation.example_pools import Batch, ExamplePool
+from convexstruct.families.structured_svm.solvers.column_generation.example_pools import Batch, ColumnMaps, ExamplePool
 from convexstruct.oracles.box.simplices import onto_groups
 from convexstruct.rounding import EPS, UNIT
 
@@ -65,14 +67,15 @@ class Ascent:
         self.problem, self.rng, features = problem, rng, problem.features
         self.truth = features.truth.astype(label_type(features.n_labels))
         parts = np.split(self.truth, features.node_start[1:-1])
-        self.pools = [ExamplePool(y.tobytes(), float(c)) for y, c in zip(parts, problem.ceiling)]
+        self.w, self.maps = np.zeros(problem.dimension), ColumnMaps(problem)
+        sparse = self.maps.sparse
+        self.pools = [ExamplePool(y.tobytes(), float(c), sparse) for y, c in zip(parts, problem.ceiling)]
         order = rng.permutation(problem.n_examples)
         # of about the same length, so that a batched recursion has no more steps than it needs
         order = order[np.argsort(features.lengths[order], kind="stable")]
         self.batches = [
             Batch.of(problem, order[low : low + BATCH].astype(np.intp)) for low in range(0, len(order), BATCH)
         ]
-        self.w, self.where = np.zeros(problem.dimension), np.full(problem.dimension, -1)
 
     def adopt(self, witness: Point) -> None:
         """Begin with the labellings of a dual witness, and their shares."""
@@ -101,11 +104,11 @@ class Ascent:
             return 0
         order = np.argsort(owner, kind="stable")
         at, keys = np.array(owner, dtype=np.intp)[order], [keys[j] for j in order]
-        columns, lost = batch.columns(at, [np.frombuffer(key, self.truth.dtype) for key in keys])
+        columns, lost = self.maps.columns(batch.examples[at], [np.frombuffer(key, self.truth.dtype) for key in keys])
         cuts = np.flatnonzero(np.diff(at, prepend=-1, append=len(batch.examples)))
         for low, high in pairwise(cuts):
             pool = self.pools[batch.examples[at[low]]]
-            pool.extend(keys[low:high], columns[low:high], lost[low:high], self.where)
+            pool.extend(keys[low:high], columns[low:high], lost[low:high], self.maps)
             share = np.array(shares)[order[low:high]] * pool.ceiling
             pool.alpha[-len(share) :] += share
             pool.alpha[0] = max(pool.alpha[0] - float(share.sum()), 0.0)
@@ -115,7 +118,7 @@ class Ascent:
         """w anew from the multipliers, without the rounding of the changes."""
         self.w[:] = 0.0
         for pool in self.pools:
-            self.w[pool.place] += (pool.alpha @ pool.a) / self.problem.lam
+            pool.move(self.w, (pool.alpha @ pool.a) / self.problem.lam)
 
     @property
     def bound(self) -> float:
@@ -126,7 +129,7 @@ class Ascent:
     @property
     def hinges(self) -> float:
         """sum_i c_i max over the pool of b_j - a_j'w."""
-        return sum(pool.ceiling * float((pool.b - pool.a @ self.w[pool.place]).max()) for pool in self.pools)
+        return sum(pool.ceiling * float(pool.slopes(self.w).max()) for pool in self.pools)
 
     def decode(self, seen: Evaluation | None) -> int:
         """Visit all examples, batch after batch: drop labellings without multiplier, add those of ``seen`` (of all
@@ -137,7 +140,7 @@ class Ascent:
             batch = self.batches[at]
             for i in batch.examples:
                 self.pools[i].settle()
-            now = batch.part.most_violated(self.w[batch.entries])
+            now = batch.part.most_violated(batch.own(self.w, self.problem.features.n_node_features))
             found, wanted = [now.labels], [now.violation > 0]
             if seen is not None:
                 found.append(seen.labels[batch.nodes])
@@ -155,7 +158,7 @@ class Ascent:
         """Steps of one example; w and its multipliers change."""
         if len(pool.b) < 2:
             return
-        slopes = pool.b - pool.a @ self.w[pool.place]
+        slopes = pool.slopes(self.w)
         alpha, gram, lam = pool.alpha.copy(), pool.gram, self.problem.lam
         gap = now = max(pool.ceiling * float(slopes.max()) - float(alpha @ slopes), 0.0)
         for steps in range(MOST_STEPS):
@@ -171,7 +174,7 @@ class Ascent:
             alpha[z] -= delta
             slopes -= delta * row
             now = pool.ceiling * float(slopes.max()) - float(alpha @ slopes)
-        self.w[pool.place] += ((alpha - pool.alpha) @ pool.a) / lam
+        pool.move(self.w, ((alpha - pool.alpha) @ pool.a) / lam)
         pool.alpha = alpha
 
     def cycles(self, n: int) -> None:
@@ -182,15 +185,14 @@ class Ascent:
         sizes = np.array([len(pool.b) for pool in pools])
         ends, group = np.cumsum([0, *sizes]), np.repeat(np.arange(len(pools)), sizes)
         ceiling, b = np.array([pool.ceiling for pool in pools]), np.concatenate([pool.b for pool in pools])
-        a, used = _table(pools, self.where)
-        a_t = a.T.tocsr()
+        columns, used = _Columns.of(pools, self.problem.dimension)
         for _ in range(n):
             deadline.check()
             alpha, w = np.concatenate([pool.alpha for pool in pools]), self.w[used]
-            rise = b - a @ w
-            far = alpha + self._along(a, a_t, alpha, rise, group, ends)
+            rise = b - columns @ w
+            far = alpha + self._along(columns, alpha, rise, group, ends)
             by = onto_groups(far, ends, group, False, ceiling)[0] - alpha
-            change = (a_t @ by) / self.problem.lam
+            change = columns.summed(by) / self.problem.lam
             gain, bent = float(rise @ by), self.problem.lam * float(change @ change)
             share = 0.0 if not gain > 0 else 1.0 if gain >= bent else gain / bent
             if share > 0:
@@ -199,9 +201,7 @@ class Ascent:
                     pool.alpha = own
             self.sweep(np.arange(len(self.pools)))
 
-    def _along(
-        self, a: sp.csr_array, a_t: sp.csr_array, alpha: Vector, rise: Vector, group: Index, ends: Index
-    ) -> Vector:
+    def _along(self, columns: _Columns, alpha: Vector, rise: Vector, group: Index, ends: Index) -> Vector:
         """Where conjugate gradients lead from alpha (m,) with the slopes ``rise``, as a change (m,), if multipliers of
         0 stay 0 and sums stay."""
         free = alpha > 0
@@ -214,12 +214,12 @@ class Ascent:
         change, left = np.zeros(len(alpha)), along(rise)
         way, size = left, float(left @ left)
         for _ in range(CONJUGATE_STEPS):
-            bend = a_t @ way
+            bend = columns.summed(way)
             bent = float(bend @ bend) / self.problem.lam
             if not (size > 0 and bent > 0):  # the square of what is left may underflow
                 break
             change = change + (size / bent) * way
-            left = left - along(a @ bend) * (size / bent / self.problem.lam)
+            left = left - along(columns @ bend) * (size / bent / self.problem.lam)
             before, size = size, float(left @ left)
             way = left + (size / before) * way
         return change
@@ -237,21 +237,51 @@ class Ascent:
         return made
 
 
-def _table(pools: list[ExamplePool], where: Index) -> tuple[sp.csr_array, Index]:
-    """The columns of all pools, one after the other, over the weights that any of them has; and these."""
-    for pool in pools:
-        where[pool.place] = 0
-    used = np.flatnonzero(where == 0)
-    where[used] = np.arange(len(used))
-    cells, indices, counts = [], [], []
-    for pool in pools:  # one after the other, as their dense tables have several times as many cells
-        there = pool.a != 0.0
-        cells.append(pool.a[there])
-        indices.append(where[pool.place].astype(np.int32)[there.nonzero()[1]])
-        counts.append(there.sum(axis=1))
-    where[used] = -1
-    ends = np.append(0, np.cumsum(np.concatenate(counts))).astype(np.int32)
-    return sp.csr_array((np.concatenate(cells), np.concatenate(indices), ends), shape=(len(ends) - 1, len(used))), used
+class _Columns(NamedTuple):
+    """The columns A (M, k) of all pools, one after the other, over the weights that any of them has, as a product:
+    their numbers by cell (M, Q) and B (Q, k), or of dense features A alone; and its transposes, which copy nothing."""
+
+    factors: list[sp.csr_array]
+    transposed: list[sp.csc_array]
+
+    @classmethod
+    def of(cls, pools: list[ExamplePool], dimension: int) -> tuple[_Columns, Index]:
+        """These, and the weights (k,)."""
+        where = np.zeros(dimension, dtype=np.int32)
+        for pool in pools:
+            where[pool.place] = 1
+        used = np.flatnonzero(where)
+        where[used] = np.arange(len(used), dtype=np.int32)
+        place, counts = (np.concatenate(each) for each in zip(*((where[pool.place], pool.counts) for pool in pools)))
+        value = np.concatenate([np.broadcast_to(pool.value, pool.place.shape) for pool in pools])
+        b = sp.csr_array((value, place, _ends(counts)), shape=(len(counts), len(used)))
+        there = [pool.a.nonzero() for pool in pools]
+        begin = np.cumsum([0, *(len(pool.cells) for pool in pools)])
+        cells = np.concatenate([column + first for (_, column), first in zip(there, begin)]).astype(np.int32)
+        numbers = np.concatenate([pool.a[at] for pool, at in zip(pools, there)])
+        each = np.concatenate([np.bincount(row, minlength=len(pool.b)) for pool, (row, _) in zip(pools, there)])
+        a = sp.csr_array((numbers, cells, _ends(each)), shape=(len(each), len(counts)))
+        if pools[0].sparse:
+            factors = [a, b]
+        else:  # a cell is a weight
+            factors = [sp.csr_array((numbers, place[cells], a.indptr), shape=(len(each), len(used)))]
+        return cls(factors, [factor.T for factor in factors]), used
+
+    def __matmul__(self, w: Vector) -> Vector:
+        """A w."""
+        for factor in reversed(self.factors):
+            w = factor @ w
+        return w
+
+    def summed(self, alpha: Vector) -> Vector:
+        """A' alpha."""
+        for factor in self.transposed:
+            alpha = factor @ alpha
+        return alpha
+
+
+def _ends(counts: Index) -> Index:
+    return np.append(0, np.cumsum(counts)).astype(np.int32)
 
 
 def ascend(run: Ascent, w: Vector, shown: bool) -> Iterator[Iterate]:
