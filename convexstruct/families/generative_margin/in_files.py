@@ -152,8 +152,7 @@ class CountsInFiles:
     @cached_property
     def constants(self) -> tuple[Vector, Vector]:
         """`CountsOfFile.constants` of all files."""
-        found: tuple[Vector, Vector] = self.shards.total_each(CountsOfFile.constants, [()])
-        return found
+        return self.shards.total_each(CountsOfFile.constants, [()])
 
     @property
     def tables(self) -> TableLayout:
@@ -194,13 +193,13 @@ class CountsInFiles:
         refuse_all("best")
 
     def expected(self, theta: Vector, loss_weight: float = 1.0, share: Vector | None = None) -> Expected:
-        found = self.shards.total_each(CountsOfFile.expected, [(theta, loss_weight)])
-        return Expected(found[0] / self.examples.weights, found[1], found[2])
+        logs, counts, loss = self.shards.total_each(CountsOfFile.expected, [(theta, loss_weight)])
+        return Expected(logs / self.examples.weights, counts, loss)
 
     def violated(self, theta: Vector) -> tuple[Vector, Vector, float]:
         """(slack (1,), counts (d,), loss) of labellings that attain the slack; the latter times w."""
-        found: tuple[float, Vector, float] = self.shards.total_each(CountsOfFile.violated, [(theta,)])
-        return found[0] / self.examples.weights, found[1], found[2]
+        slack, counts, loss = self.shards.total_each(CountsOfFile.violated, [(theta,)])
+        return slack / self.examples.weights, counts, loss
 
     @cached_property
     def gained(self) -> list[tuple[float, dict[tuple[int, int], Index]]]:
@@ -238,8 +237,7 @@ def member_of(problem: Any, mixture: Mixture, mass: Vector | None, steepest: flo
 
 @excess.register
 def _(features: CountsInFiles, theta: Vector) -> RoundedArray:
-    found: Rounded = features.shards.total_each(CountsOfFile.excess, [(theta,)])
-    found = found / float(features.examples.weights[0])
+    found: Rounded = features.shards.total_each(CountsOfFile.excess, [(theta,)]) / float(features.examples.weights[0])
     if not math.isfinite(found):
         return RoundedArray(np.full(1, np.inf))
     return RoundedArray(np.array([float(found)]), np.array([found.allowance]))

@@ -11,7 +11,7 @@ Theta, and "gibbs_loss" (1,), B. D is taken at the best t alpha, 0 <= t <= 1, wh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple
@@ -131,7 +131,7 @@ class RowsOfFile:
     risk: Any
 
     @classmethod
-    def made(cls, kind: type, loss: FiledLoss, lam: float, rows: Rows, _: Vector) -> RowsOfFile:
+    def made(cls, kind: type, loss: FiledLoss, lam: float, rows: Rows, _: Vector | None = None) -> RowsOfFile:
         """Of a file's rows, whose weights they have; ``kind`` is the class of the risk."""
         return cls(kind(rows.X, loss.of(rows.codes), lam, rows.weights))
 
@@ -184,11 +184,6 @@ class RowsOfFile:
         return dot(risk.loss.offset, near) * w, risk.adjoint(near, None).reshape(-1) * w, Rounded(eta)
 
 
-def of_rows(problem: Any) -> Callable[[Rows, Vector], RowsOfFile]:
-    """What makes the `RowsOfFile` of a problem, a `RegularizedRisk`, from rows and the weights of their sequences."""
-    return partial(RowsOfFile.made, type(problem), problem.loss, problem.lam)
-
-
 @dataclass(frozen=True, eq=False)
 class RiskInFiles:
     """The sums of a risk over all its files, by the ``shards`` whose parts are `RowsOfFile`; each divided by W.
@@ -204,12 +199,13 @@ class RiskInFiles:
     @classmethod
     def of(cls, problem: Any) -> RiskInFiles:
         """Those of a `RegularizedRisk` whose rows lie in files."""
-        return cls(in_files(problem.X, problem.workers, of_rows(problem)), problem.lam, problem.dimension)
+        made = partial(RowsOfFile.made, type(problem), problem.loss, problem.lam)
+        return cls(in_files(problem.X, problem.workers, made), problem.lam, problem.dimension)
 
     @classmethod
     def of_sample(cls, problem: Any) -> RiskInFiles:
         """Those of a few of its rows."""
-        rows = of_rows(problem)(problem.X.sample, problem.X.sample_weights)
+        rows = RowsOfFile.made(type(problem), problem.loss, problem.lam, problem.X.sample)
         return cls(Shards([rows], None), problem.lam, problem.dimension)
 
     @cached_property
@@ -225,30 +221,25 @@ class RiskInFiles:
     @cached_property
     def mass(self) -> Rounded:
         """W."""
-        found: Rounded = self.shards.total_each(RowsOfFile.mass, [()])
-        return found
+        return self.shards.total_each(RowsOfFile.mass, [()])
 
     def value(self, w: Vector) -> float:
         """J(w)."""
-        found: float = self.shards.total_each(RowsOfFile.value, [(w,)])
-        return found / float(self.mass)
+        return self.shards.total_each(RowsOfFile.value, [(w,)]) / float(self.mass)
 
     def upper(self, w: Vector) -> Rounded:
         """J(w) with its allowance."""
-        found: Rounded = self.shards.total_each(RowsOfFile.upper, [(w,)])
-        value: Rounded = found / self.mass
+        value: Rounded = self.shards.total_each(RowsOfFile.upper, [(w,)]) / self.mass
         return value if math.isfinite(value) else Rounded(math.inf)
 
     def softened(self, theta: Vector, loss: float) -> tuple[float, Vector, float]:
         """(sum of share ln Z, Psi = - A' alpha flat, <c, alpha>) of all rows; the first is inf where scores
         overflow."""
-        found: tuple[float, Vector, float] = self.shards.total_each(RowsOfFile.softened, [(theta, loss)])
-        w = float(self.mass)
-        return found[0] / w, found[1] / w, found[2] / w
+        (value, psi, lost), w = self.shards.total_each(RowsOfFile.softened, [(theta, loss)]), float(self.mass)
+        return value / w, psi / w, lost / w
 
     def variances(self) -> Vector:
-        found: Vector = self.shards.total_each(RowsOfFile.variances, [()])
-        return found / float(self.mass)
+        return self.shards.total_each(RowsOfFile.variances, [()]) / float(self.mass)
 
     def best_on_ray(self, psi: Vector, loss: float) -> float:
         """The greatest D of t alpha, 0 <= t <= 1."""
