@@ -110,10 +110,10 @@ def test_built_in_cases_are_verified_to_the_highest_profile(name: str) -> None:
 
 
 def test_a_solver_is_checked_from_python_on_every_open_case() -> None:
-    outcome = cs.verify(lambda problem: problem.uniform(), on="generative_margin", quick=True)
-    assert [row.case for row in outcome] == [c.name for c in cases_for("generative_margin", quick=True, open_only=True)]
+    outcome = cs.verify(lambda problem: problem.trivial()[0], on="energy_network", quick=True)
+    assert [row.case for row in outcome] == [c.name for c in cases_for("energy_network", quick=True, open_only=True)]
     assert not outcome.ok, told(outcome)
-    assert all("above the optimum" in row.note or "above their cap" in row.note for row in outcome)
+    assert all("above the optimum" in row.note for row in outcome)
     assert any("too large" in sentence for sentence in outcome.left_out)
 
 
