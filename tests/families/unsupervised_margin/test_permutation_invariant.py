@@ -86,8 +86,7 @@ def test_the_polytope_has_these_corners_and_the_gram_matrix_is_that_of_its_vecto
         np.testing.assert_allclose(gram(posed, m, n), wanted, atol=HIGH.feasibility)
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("name", "seed"), [(name, at % 2) for at, name in enumerate(PROBLEMS)])
 def test_any_x_and_z_bound_the_maximum_from_above_and_any_x_and_w_the_least_maximum_from_below(
     name: str, seed: int
 ) -> None:
