@@ -230,11 +230,23 @@ def rescaled(
             twice = share * share if of_rows is None else share * share * of_rows[:, None]
             squared = pairs_of(twice, v * v) * transition**2
             if not np.isfinite(squared).all():  # of large shares where v is small
-                return None
+                squared = _squared_pairs(share, v, transition, of_rows)
         pairs = pairs_of(share if of_rows is None else share * of_rows[:, None], v) * transition
     parts = np.log(scale) + top
     parts[later] += shift
     return chain_sums(chains, parts, posterior, pairs, squared)
+
+
+def _squared_pairs(share: Matrix, v: Matrix, transition: Matrix, weights: Vector | None) -> Matrix:
+    """sum_t weights_t (share_ti W_ij v_tj)^2, position by position: share_ti v_tj overflows, share_ti W_ij does not."""
+    total, pair = np.zeros((2, *transition.shape))
+    for t in range(len(share)):
+        deadline.check()
+        np.multiply(transition, share[t][:, None], out=pair)
+        pair *= v[t]
+        pair *= pair
+        total += pair if weights is None else weights[t] * pair
+    return np.asarray(total)
 
 
 def _summed_in_logs(scores: Matrix) -> tuple[Matrix, Vector, Vector]:
