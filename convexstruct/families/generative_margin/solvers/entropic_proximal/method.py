@@ -329,7 +329,7 @@ class Run:
         of the certified gap."""
         if self.pilot or self.smoothing > ROUGH_COST:
             return not self.pilot
-        return self.problem.dimension > LARGEST_DENSE and 2.0 * self._gap > self.upper - self.bound
+        return self.problem.dimension > LARGEST_DENSE and 2.0 * self._gap > self.best - self.bound
 
     def _allowed(self) -> float:
         """What the next stage's own gap may be, from what smoothing cost in the last."""
