@@ -263,7 +263,8 @@ def test_workers_that_are_killed_or_stopped_and_a_full_disk_change_nothing_and_l
     symbols = of_symbols(tmp_path / "symbols")
     monkeypatch.setattr(os, "fsync", full)
     limit: Any = {"tol": 1e-6, "max_iterations": 20}
-    for problem, at in ((field(), {2: signal.SIGKILL, 9: signal.SIGSTOP}), (symbols, {5: signal.SIGKILL})):
+    killed, stopped = signal.SIGKILL, signal.SIGSTOP
+    for problem, at in ((field(), {2: killed, 9: stopped}), (symbols, {5: killed, 9: killed})):
         callback, sent = struck(client, at)
         disk: Any = {"checkpoint": tmp_path / "run", "every": 1e-9}
         same(solve(problem, executor=client, callback=callback, **limit, **disk), solve(problem, **limit))
