@@ -101,7 +101,7 @@ def test_errors_by_norms_cover_the_sums_of_features_that_cancel(n_classes: int, 
 
 @pytest.mark.parametrize("floor", [False, True])
 def test_the_allowance_of_one_long_group_does_not_grow_with_its_pieces(floor: bool) -> None:
-    """`LONG_GROUP`: sums of 20,000 multipliers, in whatever order, would be known to 2e-12."""
+    """Rounded sums of 20,000 multipliers, in whatever order, would be known to 2e-12."""
     rng, n = np.random.default_rng(0), 20_000
     problem = RegularizedRisk.pieces(rng.normal(size=(n, 1)), 1.0 + rng.normal(size=n), 1.0, floor=floor)
     found = problem.dual({"alpha": np.full(n, 1.0 / n)})
