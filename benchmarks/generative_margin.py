@@ -87,12 +87,14 @@ class Workload:
 
 @dataclass(frozen=True)
 class Goal:
-    """Certified within ``gap`` after ``seconds`` at most; ``memory`` in MiB where that is limited too."""
+    """Certified within ``gap`` after ``seconds`` at most; ``memory`` in MiB where that is limited too. bound : what
+    bounds the seconds, as measured."""
 
     workload: Workload
     gap: float
     seconds: float
     memory: float = math.inf
+    bound: str = ""
 
 
 def both(*goals: tuple[float, float], memory: float = math.inf, **size: Any) -> list[Goal]:
@@ -104,13 +106,17 @@ def both(*goals: tuple[float, float], memory: float = math.inf, **size: Any) -> 
     ]
 
 
+LARGE = (
+    "650 (EASY) and 900 (HARD) evaluations, most of them until v >= 0 in 17,301 parameters; half of the time is sums "
+    "over chains, a sixth the 300 pairs of L-BFGS"
+)
 GOALS = [
     *both((1e-4, 1.5), (1e-6, 5.0), tol=1e-6),
     *both((1e-3, 3.0), (1e-4, 8.0), eta=1.0, tol=1e-6),
     *both((1e-4, 4.0), states=30),
     *both((1e-3, 12.0), states=30, sequences=1000),
-    Goal(Workload(states=100, noise="EASY"), 1e-3, 10.0),
-    Goal(Workload(states=100), 1e-3, 15.0),
+    Goal(Workload(states=100, noise="EASY"), 1e-3, 10.0, bound=LARGE),
+    Goal(Workload(states=100), 1e-3, 15.0, bound=LARGE),
     *both((1e-3, 15.0), sequences=10_000, memory=1024.0),
 ]
 #: Seconds depend on the machine, so the goal of HARD 30 states to 1e-4 is also given in passes of `chain_pass`, which
@@ -210,7 +216,7 @@ def _cuts(problem: GenerativeMargin, tol: float, limit: float) -> Iterator[dict[
 def verdicts(goal: Goal, run: Run) -> Iterator[tuple[str, bool | None]]:
     """Each part of a goal in words, and whether it was reached; None where a limit ended the run too early to say."""
     reached = run.to(goal.gap) <= goal.seconds
-    early = run.trouble == LEFT_OUT or (run.status == "TIME_LIMIT" and run.seconds < goal.seconds)
+    early = run.trouble == LEFT_OUT or (run.status == "TIME_LIMIT" and run.limit < goal.seconds)
     yield f"{goal.gap:.0e} in {goal.seconds:g} s", None if early and not reached else reached
     if math.isfinite(goal.memory):
         yield f"peak below {goal.memory:g} MiB", None if run.trouble == LEFT_OUT else run.peak <= goal.memory
@@ -226,7 +232,9 @@ def run_goals(
         words = [first.trouble] if first.trouble else []
         for goal in (goal for goal in goals if goal.workload == workload):
             for said, reached in verdicts(goal, first):
-                words.append(session.judge(workload, said, reached, seconds=first.to(goal.gap), peak=first.peak))
+                words.append(
+                    session.judge(workload, said, reached, "", goal.bound, seconds=first.to(goal.gap), peak=first.peak)
+                )
         gap_rows(table, (first, *others), "\n".join(words))
     console.print(table)
 
