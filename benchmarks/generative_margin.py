@@ -106,6 +106,7 @@ def both(*goals: tuple[float, float], memory: float = math.inf, **size: Any) -> 
     ]
 
 
+#: What bounds the rings of 100 states, by a profile of the whole run.
 LARGE = (
     "650 (EASY) and 900 (HARD) evaluations, most of them until v >= 0 in 17,301 parameters; half of the time is sums "
     "over chains, a sixth the 300 pairs of L-BFGS"
