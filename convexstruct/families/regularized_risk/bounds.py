@@ -161,4 +161,5 @@ def _group_sums(problem: Any, alpha: Vector) -> RoundedArray:
     """The sum of alpha >= 0 over each group; (G,)."""
     if problem.is_box:
         return exact(alpha)
-    return binned(exact(alpha), problem.group, len(problem.shares))  # type: ignore[no-any-return]
+    found: RoundedArray = binned(exact(alpha), problem.group, len(problem.shares))
+    return found
