@@ -41,6 +41,8 @@ SHARE_UNITS = 8
 NORMS_SERVE = 1e-12
 #: The two sides of a free offset are balanced if their sums are known so well, else 0: they are nothing beside others.
 SURE = 1e-12
+#: Groups of more pieces than this are summed by `math.fsum`, whose error does not grow with their number.
+LONG_GROUP = 64
 
 
 def shares(weights: Vector) -> Vector:
@@ -161,5 +163,12 @@ def _group_sums(problem: Any, alpha: Vector) -> RoundedArray:
     """The sum of alpha >= 0 over each group; (G,)."""
     if problem.is_box:
         return exact(alpha)
-    found: RoundedArray = binned(exact(alpha), problem.group, len(problem.shares))
-    return found
+    start = problem.loss.start
+    longest = int(np.diff(start).max())
+    if longest <= LONG_GROUP:
+        sums, units = np.add.reduceat(alpha, start[:-1]), longest
+    else:
+        values = alpha.tolist()
+        sums = np.array([math.fsum(values[i:j]) for i, j in zip(start[:-1].tolist(), start[1:].tolist())])
+        units = 1
+    return RoundedArray(sums, (units + 1) * UNIT * sums)

@@ -101,11 +101,22 @@ def test_errors_by_norms_cover_the_sums_of_features_that_cancel(n_classes: int, 
 
 @pytest.mark.parametrize("floor", [False, True])
 def test_the_allowance_of_one_long_group_does_not_grow_with_its_pieces(floor: bool) -> None:
-    """Rounded sums of 20,000 multipliers, in whatever order, would be known to 2e-12."""
+    """`LONG_GROUP`: sums of 20,000 multipliers, in whatever order, would be known to 2e-12."""
     rng, n = np.random.default_rng(0), 20_000
     problem = RegularizedRisk.pieces(rng.normal(size=(n, 1)), 1.0 + rng.normal(size=n), 1.0, floor=floor)
     found = problem.dual({"alpha": np.full(n, 1.0 / n)})
     assert 0 < found.allowance <= WANTED * abs(found)
+
+
+@pytest.mark.parametrize("floor", [False, True])
+@pytest.mark.parametrize("weights", [[1, 1e-20, 1e-40, 1e-60, 1e-80], [1, 1e-80, 1e-160, 1e-200, 1e-240]])
+def test_the_sums_of_groups_are_known_relative_to_their_own_size(weights: list[float], floor: bool) -> None:
+    """Relative to the largest of all, those of the lightest are not known, and the bound is lost."""
+    rng = np.random.default_rng(0)
+    A, b, example = rng.normal(size=(10, 2)), rng.normal(size=10), np.repeat(np.arange(5), 2)
+    problem = RegularizedRisk.pieces(A, b, 1.0, example=example, floor=floor, weights=weights)
+    found = problem.dual({"alpha": rng.random(10) * problem.shares[problem.group]})
+    assert 0 < found.allowance <= 10 * WANTED * abs(found)
 
 
 def test_offsets_whose_multipliers_are_too_small_to_balance_cost_the_others_nothing() -> None:
