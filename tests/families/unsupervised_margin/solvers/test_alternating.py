@@ -56,7 +56,7 @@ def test_the_quadratic_half_is_proposition_1(seed: int) -> None:
     assert known == pytest.approx(found.lower, rel=HIGH.gap)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, 3])
 def test_the_losses_never_rise_and_end_above_3(seed: int) -> None:
     """Also where the halves are hardly solved."""
     problem, gap = points(seed, 6, beta=(0.1, 1.0)[seed % 2]), (LOW.gap, 0.5)[seed // 2]
