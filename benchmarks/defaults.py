@@ -86,16 +86,15 @@ def images(n: int, side: int, **options: Any) -> Any:
     return margin(datasets.noisy_images(n, side, side, seed=0), **options)
 
 
-def text(C: float, rare: bool, sentences: int = 600, random_field: bool = False) -> Any:
-    """Sentences of CoNLL-2000, words and tags at distance 2 at most, all that occur; rare : half of the words are
-    replaced by others that occur nowhere else. A structural SVM, or a conditional random field."""
+def sentences(n: int, rare: bool) -> Any:
+    """Data of the first sentences of CoNLL-2000, words and tags at distance 2 at most, all that occur; rare : half of
+    the words are replaced by others that occur nowhere else."""
     import numpy as np
 
     from convexstruct.datasets import Sentences, conll2000
-    from convexstruct.families.log_linear import ConditionalRandomField
     from convexstruct.families.log_linear.experiments.chunking import Data
 
-    train = conll2000("train").between(0, sentences)
+    train = conll2000("train").between(0, n)
     if rare:
         replaced = np.random.default_rng(0).random(len(train.tokens)) < 0.5
         tokens = [t._replace(word=f"rare-{i}") if new else t for i, (t, new) in enumerate(zip(train.tokens, replaced))]
@@ -104,6 +103,14 @@ def text(C: float, rare: bool, sentences: int = 600, random_field: bool = False)
     data.columns.clear()
     kept = sorted({name for row in data.rows for name in row if name.startswith(("bias", "w[", "t["))})
     data.columns.update({name: at for at, name in enumerate(kept)})
+    return data
+
+
+def text(C: float, rare: bool, n: int = 600, random_field: bool = False) -> Any:
+    """`sentences` as a structural SVM, or as a conditional random field."""
+    from convexstruct.families.log_linear import ConditionalRandomField
+
+    data = sentences(n, rare)
     problem = data.margin(C)
     if not random_field:
         return problem

@@ -6,7 +6,8 @@ Every run is a fresh process with one thread, so its peak memory is its own. A t
 first met within a gap; it counts only if `certify`, asked at the end, confirms the bounds. dlib computes no bound: it
 is timed to its own stopping rule, and the fast default until its objective is at most the one that dlib ended with.
 CRFsuite on `text` computes none either; goals there are shares of its seconds and memory, with C = 1 an example, and
-its F1, with the default C of `ChainTagger`.
+its F1, with the default C of `ChainTagger`; and shares of its seconds on `noisy` text, which stands for short messages:
+half of its words occur once.
 """
 
 from __future__ import annotations
@@ -63,9 +64,11 @@ RULES = dict.fromkeys((FAST, CUTS, FRANK_WOLFE), CERTIFIED) | {
 }
 #: Seconds for everything; what is not started by then is reported as left out.
 BUDGET = 3600.0
-#: How many times faster than Clarabel: (gap, at least, the goal). Than dlib: at least.
-RATIOS = ((1e-3, 40.0, 80.0), (1e-6, 15.0, 40.0))
+#: How many times faster than Clarabel, by gap. Than dlib: at least.
+RATIOS = ((1e-3, 80.0), (1e-6, 200.0))
 DLIB_RATIO = 4.0
+#: What bounds the chains beside Clarabel, where they are missed.
+BOUND = "34 factorisations of the restricted master take .14 of .56 s under a profile, 110 sums over chains .11"
 #: On text, at most: times the seconds of CRFsuite by gap; MiB; F1 below CRFsuite's. Ours has `TEXT_LEAST` seconds at
 #: least.
 TEXT_TIMES, TEXT_MEMORY, TEXT_F1, TEXT_LEAST = ((1e-2, 1.0), (1e-3, 2.0), (1e-6, 6.0)), 700.0, 0.003, 60.0
@@ -76,7 +79,8 @@ class Workload:
     """Chains drawn from planted weights: how many, how long, labels, features; beta/2 |w|^2 + C sum_i H_i.
 
     text : so many sentences of CoNLL-2000 in their place, with windows of words and tags that occur four times, and
-    with ``C`` an example; C = 0 is the default of `ChainTagger`.
+    with ``C`` an example; C = 0 is the default of `ChainTagger`. noisy : half of the words are replaced by others, and
+    all that occur count.
     """
 
     chains: int = 200
@@ -85,13 +89,14 @@ class Workload:
     features: int = 30
     beta: float = 1.0
     text: int = 0
+    noisy: bool = False
     C: float = 1.0
     tol: float = 1e-6
 
     @property
     def name(self) -> str:
         if self.text:
-            return f"conll2000-{self.text}-C-" + (f"{self.C:g}" if self.C else "default")
+            return f"{'noisy' if self.noisy else 'conll2000'}-{self.text}-C-" + (f"{self.C:g}" if self.C else "default")
         return f"chains-{self.chains}x{self.length}-{self.labels}-labels" + (
             "" if self.beta == 1 else f"-{self.beta:g}"
         )
@@ -109,7 +114,8 @@ WHOLE = Workload()
 AGAINST_DLIB = Workload(chains=300, length=10, beta=10.0)
 QUICK_LIMIT, QUICK_BUDGET = 5.0, 55.0
 TEXT, QUICK_TEXT = Workload(text=8936), Workload(text=100, tol=1e-1)
-SECTIONS = ("clarabel", "dlib", "text")
+NOISY = Workload(text=600, noisy=True)
+SECTIONS = ("clarabel", "dlib", "text", "noisy")
 START = functools.partial(launch, __file__)
 
 
@@ -198,12 +204,15 @@ def _text(workload: Workload, solver: str, limit: float) -> Iterator[dict[str, A
 
     import numpy as np
 
+    from benchmarks.defaults import sentences
     from convexstruct.datasets import conll2000
     from convexstruct.estimators.tagger import margin_C
     from convexstruct.families.log_linear.experiments.chunking import Data, f1, named, table
 
     test = conll2000("test").between(0, workload.text)
     data = Data.of(conll2000("train").between(0, workload.text), test, 4)
+    if workload.noisy:
+        data = sentences(workload.text, rare=True)._replace(test=test)
     cuts, right = list(pairwise(test.sentence_start)), np.split(test.labels, test.sentence_start[1:-1])
 
     def score(guessed: Sequence[Any]) -> float:
@@ -268,13 +277,12 @@ def run_clarabel(session: Session, workload: Workload, console: Console) -> None
     console.print(table)
     # an interior point method has one time, that of its end; one that was stopped took at least that long
     ended = reference.seconds if math.isfinite(reference.seconds) else reference.limit
-    for gap, least, goal in RATIOS:
+    for gap, wanted in RATIOS:
         ratio = ended / fast.to(gap)
-        for wanted, said in ((least, "at least"), (goal, "goal")):
-            decided = None if LEFT_OUT in (fast.trouble, reference.trouble) else ratio >= wanted
-            words = f"{wanted:g} times faster than Clarabel to {gap:.0e} ({said})"
-            session.judge(workload, words, decided, ratio=finite(ratio))
-            console.print(f"{cell(ratio, '.3g')} times faster; {judged(words, decided)}")
+        decided = None if LEFT_OUT in (fast.trouble, reference.trouble) else ratio >= wanted
+        words = f"{wanted:g} times faster than Clarabel to {gap:.0e}"
+        session.judge(workload, words, decided, "", BOUND, ratio=finite(ratio))
+        console.print(f"{cell(ratio, '.3g')} times faster; {judged(words, decided)}")
 
 
 def run_dlib(session: Session, workload: Workload, console: Console) -> None:
@@ -301,31 +309,36 @@ def run_dlib(session: Session, workload: Workload, console: Console) -> None:
 
 
 def run_text(session: Session, workload: Workload, console: Console) -> None:
-    """Chunking by the fast default, with C = 1 and with the default C of `ChainTagger`, and by CRFsuite, each by its
-    own rule: seconds and memory with C = 1, F1 with the default, which is solved to 1e-3."""
+    """Chunking by the fast default with C = 1, and by CRFsuite, each by its own rule: seconds, and of plain text memory
+    and F1 too, the latter with the default C of `ChainTagger`, which is solved to 1e-3."""
     peer = session("text", workload, CRFSUITE)
     most = max(times for _, times in TEXT_TIMES) * (peer.seconds if math.isfinite(peer.seconds) else peer.limit)
-    tagger = replace(workload, C=0.0, tol=max(workload.tol, 1e-3))
-    fast, scored = (session("text", posed, FAST, max(most, TEXT_LEAST)) for posed in (workload, tagger))
+    posed = [workload] if workload.noisy else [workload, replace(workload, C=0.0, tol=max(workload.tol, 1e-3))]
+    runs = [session("text", each, FAST, max(most, TEXT_LEAST)) for each in posed]
     within = [f"{gap:.0e}" for gap, _ in TEXT_TIMES]
     table = new_table("Chunking", "workload", "solver", *within, "seconds", "F1", "peak MiB", "before")
-    for run in (fast, scored, peer):
+    for run in (*runs, peer):
         cells = [""] * len(within) if run is peer else [run.trouble or shown(run, gap) for gap, _ in TEXT_TIMES]
         tail = [cell(run.seconds, ".1f"), cell(run.value, ".4f"), cell(run.peak, ".0f"), cell(run.before, ".0f")]
         table.add_row("" if run is peer else run.workload.name, run.solver, *cells, *tail)
     console.print(table)
 
-    def judge(run: Run, words: str, reached: bool, **figures: float) -> None:
+    def judge(run: Run, words: str, reached: bool, bound: str, **figures: float) -> None:
         known = not (run.trouble or peer.trouble)
-        said = session.judge(run.workload, words, reached if known else None, **figures)
+        said = session.judge(run.workload, words, reached if known else None, "", bound, **figures)
         console.print(f"{run.workload.name}: {said}")
 
+    fast = runs[0]
     for gap, times in TEXT_TIMES:
+        words = f"certified {gap:.0e} within {times:g} times the seconds of CRFsuite"
         ratio = fast.to(gap) / peer.seconds
-        judge(fast, f"certified {gap:.0e} within {times:g} times the seconds of CRFsuite", ratio <= times, ratio=ratio)
-    judge(fast, f"peak of at most {TEXT_MEMORY:g} MiB", fast.peak <= TEXT_MEMORY, peak=fast.peak)
-    words, reached = f"F1 within {TEXT_F1:g} of CRFsuite's", scored.value >= peer.value - TEXT_F1
-    judge(scored, words, reached, f1=scored.value, crfsuite_f1=peer.value)
+        judge(fast, words, ratio <= times, "", ratio=ratio)
+    if workload.noisy:
+        return
+    words, scored = f"F1 within {TEXT_F1:g} of CRFsuite's", runs[1]
+    before = f"{fast.before:.0f} MiB of them before the solve: what is imported, the sentences and their features"
+    judge(fast, f"peak of at most {TEXT_MEMORY:g} MiB", fast.peak <= TEXT_MEMORY, before, peak=fast.peak)
+    judge(scored, words, scored.value >= peer.value - TEXT_F1, "", f1=scored.value, crfsuite_f1=peer.value)
 
 
 def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> int:
@@ -338,8 +351,9 @@ def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> 
             run_clarabel(session, replace(WHOLE, chains=20) if chosen.quick else WHOLE, console)
         if "dlib" in wanted:
             run_dlib(session, replace(AGAINST_DLIB, chains=50) if chosen.quick else AGAINST_DLIB, console)
-        if "text" in wanted and is_here("conll2000", session) and session.has("pycrfsuite", CRFSUITE):
-            run_text(session, QUICK_TEXT if chosen.quick else TEXT, console)
+        for section, posed in (("text", TEXT), ("noisy", NOISY)):
+            if section in wanted and is_here("conll2000", session) and session.has("pycrfsuite", CRFSUITE):
+                run_text(session, QUICK_TEXT if chosen.quick else posed, console)
     return 0
 
 

@@ -105,8 +105,8 @@ T, F, N = True, False, None
     ("run", "given", "told", "reached"),
     [
         *((structured_svm.run_clarabel, CHAINS, peer(x), y)
-          for x, y in ((100.0, [T, T, T, T]), (50.0, [T, F, T, T]), (2.0, [F, F, F, F]))),
-        (structured_svm.run_clarabel, CHAINS, LATE, [N, N, N, N]),
+          for x, y in ((201.0, [T, T]), (100.0, [T, F]), (2.0, [F, F]))),
+        (structured_svm.run_clarabel, CHAINS, LATE, [N, N]),
         (RISKS.run_liblinear, [RISK], peer(4.1), [T]),
         (RISKS.run_liblinear, [RISK], peer(3.0, reached={}), [F]),  # its own rule ended it, wherever that was
         (RISKS.run_liblinear, [RISK], LATE, [N]),
@@ -136,6 +136,8 @@ T, F, N = True, False, None
               (90.0, 690.0, 0.94, [T, T, T, T, T]), (210.0, 690.0, 0.94, [F, F, T, T, T]),
               (601.0, 710.0, 0.936, [F] * 5),
           )),
+        (structured_svm.run_text, structured_svm.NOISY,
+         {"CRFsuite": {"seconds": 100.0}, "": {"seconds": 210.0, "gap": 1e-7}}, [F, F, T]),
     ],
 )  # fmt: skip
 def test_a_goal_is_reached_missed_or_undecided(
