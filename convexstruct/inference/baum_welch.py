@@ -70,7 +70,7 @@ def expected(observed: Observations, models: HiddenMarkovModels, room: Tensor | 
     assert passed is not None
     with np.errstate(invalid="ignore", divide="ignore", under="ignore", over="ignore"):
         posterior = np.multiply(passed.alpha, passed.beta, out=passed.beta)
-        off = np.abs(posterior.sum(axis=1) - 1.0).max(axis=1)
+        off = np.abs(posterior[:, :, data.layout.rows(0)].sum(axis=1) - 1.0).max(axis=1)
         steps = np.log(passed.scale) + top
         likelihood = steps.sum(axis=1) if data.share is None else steps @ data.share
         pairs = expected_pairs(data.layout, passed, data.cut, data.share) * models.transition

@@ -119,6 +119,18 @@ def test_messages_that_vanish_when_rescaled_are_summed_in_the_log_domain() -> No
     assert (np.diff(trained.trace, axis=0) >= -ROUNDING).all()
 
 
+def test_a_state_that_a_message_loses_is_found_where_it_matters_later() -> None:
+    """Two states that are never left: after three symbols the second is below 1e-308 of the first, at the end far
+    above. Forward messages have lost it by then, and their likelihood, a number, is that of the first state alone."""
+    tiny, shown = 1e-120, [0] * 3 + [1] * 6
+    model = HiddenMarkovModels(
+        np.array([[0.5, 0.5]]), np.eye(2)[None], np.array([[[[1.0, tiny**2], [tiny, 1.0 - tiny]]]])
+    )
+    found = expected(Observations.read([shown] * 3, 2), model)
+    assert found.log_likelihood[0] == pytest.approx(3 * (np.log(0.5) + 3 * np.log(tiny)))
+    np.testing.assert_allclose(found.first, [[0.0, 3.0]], atol=ROUNDING)
+
+
 def test_a_start_that_cannot_show_the_sequences_is_refused() -> None:
     for transition, emission in ((np.full((2, 2), 0.5), [[1.0, 0.0], [1.0, 0.0]]), (np.eye(2), np.eye(2))):
         with pytest.raises(ValueError, match="probability 0 by its model 0"):

@@ -59,9 +59,10 @@ def forward_backward(
     """Both passes over ``layout``, which is that of the pieces where ``cut`` is given; None where messages at the cuts
     do not agree within `MOST_ROUNDS` rounds.
 
-    ``potential`` is overwritten. ``room`` (3, R, S, P) is an array for the results, reused where the passes are made
-    many times: allocating new arrays takes longer than filling them. The caller must check that posteriors are numbers
-    and sum to 1: where a model gives a sequence the probability 0, some z_t is 0.
+    ``room`` (3, R, S, P) is an array for the results, reused where the passes are made many times: allocating new
+    arrays takes longer than filling them. The caller must check that posteriors of first positions are numbers and sum
+    to 1: where a model gives a sequence the probability 0, some z_t is 0, and where a message loses what the other
+    keeps, their first sum is off.
     """
     none = np.zeros(0, dtype=np.intp)
     later, earlier = (none, none) if cut is None else (cut.later, cut.earlier)
@@ -80,12 +81,11 @@ def forward_backward(
             return None
     else:
         return None
-    weight = np.divide(potential, scale[:, None], out=potential)
     beta[:, :, layout.last] = 1.0
     ending, apart = np.ones_like(arriving), np.inf
     for k in range(MOST_ROUNDS):
         beta[:, :, earlier] = ending
-        _backward(layout, weight, transition, beta, message, int(earlier.min()) if k else -1)
+        _backward(layout, potential, scale, transition, beta, message, int(earlier.min()) if k else -1)
         before, ending = ending, transition @ message[:, :, later]
         ending /= (arriving * ending).sum(axis=1, keepdims=True)
         if _agree(ending, before):
@@ -133,15 +133,15 @@ def _forward(
             np.matmul(into, alpha[:, :, before : before + int(layout.active[t])], out=here)
         here *= potential[:, :, rows]
         np.add.reduce(here, axis=1, out=total)
-        here /= total[:, None]
+        here *= 1.0 / total[:, None]
         if old is not None and _agree(here, old):
             return
 
 
 def _backward(
-    layout: Chains, weight: Tensor, transition: Tensor, beta: Tensor, message: Tensor, first_end: int
+    layout: Chains, potential: Tensor, scale: Matrix, transition: Tensor, beta: Tensor, message: Tensor, first_end: int
 ) -> None:
-    """Fill ``beta``, whose last rows of chains are given, and ``message``; ``weight`` is e_t / z_t.
+    """Fill ``beta``, whose last rows of chains are given, and ``message``.
 
     first_end : the first row whose beta has changed since the round before. What stands before a step at which the
     messages of the two rounds agree, and after which no row has changed, stays as it is. -1 in the first round.
@@ -149,7 +149,8 @@ def _backward(
     for t in range(layout.n_steps - 1, -1, -1):
         rows = layout.rows(t)
         old = message[:, :, rows].copy() if rows.start <= first_end and t % STEPS_BETWEEN == 0 else None
-        here = np.multiply(weight[:, :, rows], beta[:, :, rows], out=message[:, :, rows])
+        here = np.multiply(potential[:, :, rows], beta[:, :, rows], out=message[:, :, rows])
+        here *= 1.0 / scale[:, None, rows]
         if t:
             before = int(layout.start[t - 1])
             np.matmul(transition, here, out=beta[:, :, before : before + int(layout.active[t])])
