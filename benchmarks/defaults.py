@@ -100,21 +100,19 @@ def sentences(n: int, rare: bool) -> Any:
         tokens = [t._replace(word=f"rare-{i}") if new else t for i, (t, new) in enumerate(zip(train.tokens, replaced))]
         train = Sentences(tokens, train.sentence_start)
     data = Data.of(train, train.between(0, 1), 1)
-    data.columns.clear()
     kept = sorted({name for row in data.rows for name in row if name.startswith(("bias", "w[", "t["))})
-    data.columns.update({name: at for at, name in enumerate(kept)})
-    return data
+    return data._replace(columns={name: at for at, name in enumerate(kept)})
 
 
 def text(C: float, rare: bool, n: int = 600, random_field: bool = False) -> Any:
     """`sentences` as a structural SVM, or as a conditional random field."""
     from convexstruct.families.log_linear import ConditionalRandomField
+    from convexstruct.families.log_linear.experiments.chunking import table
 
     data = sentences(n, rare)
-    problem = data.margin(C)
     if not random_field:
-        return problem
-    return ConditionalRandomField.read(problem.features.node_features, data.labels, len(data.used), C=C)
+        return data.margin(C)
+    return ConditionalRandomField.read(table(data.rows, data.columns), data.labels, len(data.used), C=C)
 
 
 def connect4(rows: int, eta: float) -> Any:
