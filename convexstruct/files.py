@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import gzip
 import hashlib
-import io
 import math
 import os
 import secrets
@@ -29,6 +28,8 @@ from convexstruct.validation.arguments import path_of, sentence, whole
 
 Made = TypeVar("Made")
 
+#: Bytes that are read at a time.
+PIECE = 1 << 18
 #: Kinds of entries that an archive of arrays may hold: booleans, integers, floats, text. Objects would need pickle.
 KINDS = "biufU"
 
@@ -161,7 +162,7 @@ def unpack(file: BinaryIO, largest: int) -> Iterator[bytes]:
     total = 0
     try:
         with gzip.GzipFile(fileobj=file, mode="rb") as text:
-            while piece := text.read(1 << 18):  # bytes at a time
+            while piece := text.read(PIECE):
                 total += len(piece)
                 if total > largest:
                     raise ValueError(f"unpacks to more than {largest} bytes")
@@ -225,7 +226,7 @@ def read_arrays(file: BinaryIO, largest: int) -> dict[str, NDArray[Any]]:
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise ValueError(f"packs {name!r} in a way that NumPy does not write")
             with archive.open(member) as packed:
-                arrays[name] = _array(name, packed.read(member.file_size))
+                arrays[name] = _array(name, packed, member.file_size)
     return arrays
 
 
@@ -258,18 +259,21 @@ def read_heads(file: BinaryIO) -> Heads:
     return Heads(shapes, scalars, sum(member.file_size for member in members), zlib.crc32(sums.encode()))
 
 
-def _array(name: str, content: bytes) -> NDArray[Any]:
-    """One ``.npy`` file. Its shape must account for every byte of ``content``: no header can make us allocate more."""
-    file = io.BytesIO(content)
+def _array(name: str, file: IO[bytes], n_bytes: int) -> NDArray[Any]:
+    """One ``.npy`` file of so many bytes. Its shape must account for all: no header can make us allocate more."""
     shape, fortran, dtype = _head(name, file)
     if dtype.kind not in KINDS or dtype.itemsize == 0:
         raise ValueError(f"holds {name!r} with entries of {dtype}, wanted numbers or text: nothing is unpickled")
-    size = math.prod(shape)
-    if min(shape, default=0) < 0 or size * dtype.itemsize != len(content) - file.tell():
-        raise ValueError(f"holds {name!r} of shape {shape} in {len(content) - file.tell()} bytes")
-    flat = np.frombuffer(content, dtype, size, file.tell()) if size else np.empty(0, dtype)
-    # A copy: the caller's array is its own, writable, and does not keep the bytes of the header.
-    return flat.reshape(shape, order="F" if fortran else "C").copy(order="K")
+    left, size = n_bytes - file.tell(), math.prod(shape)
+    if min(shape, default=0) < 0 or size * dtype.itemsize != left:
+        raise ValueError(f"holds {name!r} of shape {shape} in {left} bytes")
+    array = np.empty(shape, dtype, order="F" if fortran else "C")
+    at, entries = 0, array.reshape(-1, order="A").view(np.uint8)
+    while piece := file.read(PIECE):  # to the end of the file, where its check sum is compared
+        entries[at : (at := at + len(piece))] = np.frombuffer(piece, np.uint8)
+    if at < left:
+        raise ValueError(f"holds {name!r} of shape {shape} in {at} bytes")
+    return array
 
 
 def _head(name: str, file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
