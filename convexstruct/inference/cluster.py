@@ -73,26 +73,32 @@ class Cluster:
         """``method(*arguments[i])`` of part i, for every part; one tuple of arguments is for all. summed : their sum
         alone. Raises `WorkersLost`, `DeadlinePassed`, or the error of a task."""
         import dask
-        import distributed
 
         for _ in range(1 + dask.config.get("distributed.scheduler.allowed-failures")):
-            self._place()
+            if not self._place():
+                continue
             places = sorted(set(self.places))
-            wanted = self._submit(places, method, arguments, summed)
-            while not self._lost():
-                try:
-                    distributed.wait(wanted, min(POLL_SECONDS, deadline.left()))
-                    found = self.client.gather(wanted)
-                except CancelledError:
-                    break
-                except TimeoutError:
-                    deadline.check()
-                else:
-                    if summed:
-                        return list(found)
-                    answers = dict(zip(places, map(iter, found)))
-                    return [next(answers[place]) for place in self.places]
+            found = self._gathered(self._submit(places, method, arguments, summed))
+            if found is not None and not summed:
+                answers = dict(zip(places, map(iter, found)))
+                found = [next(answers[place]) for place in self.places]
+            if found is not None:
+                return found
         raise WorkersLost("workers died in every attempt")
+
+    def _gathered(self, wanted: Sequence[Future]) -> list[Any] | None:
+        """What the tasks return; None where a worker that has a part died meanwhile. Raises as `answers` does."""
+        import distributed
+
+        while not self._lost():
+            try:
+                distributed.wait(wanted, min(POLL_SECONDS, deadline.left()))
+                return list(self.client.gather(wanted))
+            except CancelledError:
+                break
+            except TimeoutError:
+                deadline.check()
+        return None
 
     def _submit(
         self, places: Sequence[Place], method: str, arguments: Sequence[tuple[Any, ...]], summed: bool
@@ -119,17 +125,28 @@ class Cluster:
             warnings.filterwarnings("ignore", "Sending large graph")  # a part, once
             return self.client.submit(function, *arguments, key=key, workers=at and [at], pure=False)
 
-    def _place(self) -> None:
-        """Send the parts that no worker holds: neighbours to one worker, as many to each as it has threads."""
+    def _place(self) -> bool:
+        """Send the parts that no worker holds: neighbours to one worker, as many to each as it has threads. False where
+        a worker died meanwhile; ValueError unless all have this version of the package."""
         threads = self._threads() if None in self.held or self._lost() else {}
         if not threads:
-            return
-        check_versions(self.client)
-        places = [(worker, thread) for worker in sorted(threads) for thread in range(threads[worker])]
+            return True
+        workers = sorted(threads)
+        places = [(worker, thread) for worker in workers for thread in range(threads[worker])]
         for i, (worker, _) in enumerate(self.places):
             if worker not in threads:
                 self.places[i] = place = places[i * len(places) // len(self.parts)]
                 self.held[i] = self._task(_same, self.parts[i], at=place[0], name="part")
+        own, asked = importlib.metadata.version("convexstruct"), (importlib.metadata.version, "convexstruct")
+        wanted = f"wanted convexstruct {own}, as here"
+        try:
+            versions = self._gathered([self._task(*asked, at=worker) for worker in workers])
+        except importlib.metadata.PackageNotFoundError:
+            raise sentence(f"executor has a worker without convexstruct, {wanted}") from None
+        for worker, version in zip(workers, versions or ()):
+            if version != own:
+                raise sentence(f"executor has the worker {worker} with convexstruct {version}, {wanted}")
+        return versions is not None
 
     def _lost(self) -> bool:
         """Whether a worker that has a part is gone."""
@@ -156,12 +173,3 @@ def _work(
     """In a worker: what each of its ``parts`` answers, or the sum of that."""
     found = (call(part, method, given) for part, given in zip(parts, arguments))
     return list(found) if add is None else pairwise_sum(found, add)
-
-
-def check_versions(client: Client) -> None:
-    """ValueError unless all workers have this version of the package."""
-    own = importlib.metadata.version("convexstruct")
-    for worker, found in client.run(importlib.metadata.version, "convexstruct", on_error="return").items():
-        if found != own and isinstance(found, str | ImportError):  # else the worker has died meanwhile
-            found = f"convexstruct {found}" if isinstance(found, str) else "no convexstruct"
-            raise sentence(f"executor has the worker {worker} with {found}, wanted {own}, as here")

@@ -323,17 +323,26 @@ def test_a_cluster_that_ends_leaves_the_rest_to_this_process_and_the_checkpoint(
     assert "what follows is done in this process" in caplog.text
 
 
-def test_a_worker_of_another_version_is_refused_in_one_sentence(client: Any) -> None:
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [("0.0.1", r"the worker tcp://.* with convexstruct 0\.0\.1"), ("", "a worker without convexstruct")],
+)
+def test_a_worker_of_another_version_is_refused_in_one_sentence(client: Any, version: str, said: str) -> None:
     def forge() -> None:
+        def forged(name: str) -> str:
+            if version:
+                return version
+            raise importlib.metadata.PackageNotFoundError(name)
+
         there: Any = importlib.metadata
-        there.true_version, there.version = there.version, lambda name: "0.0.1"
+        there.true_version, there.version = there.version, forged
 
     def mend() -> None:
         there: Any = importlib.metadata
         there.version = there.true_version
 
     client.run(forge)
-    with pytest.raises(ValueError, match=r"^executor has the worker tcp://.* with convexstruct 0\.0\.1, wanted"):
+    with pytest.raises(ValueError, match=f"^executor has {said}, wanted convexstruct"):
         solve(field(), executor=client)
     client.run(mend)
 
