@@ -12,6 +12,9 @@ P nodes in all, one sequence after the other:
 
 A problem names what it needs; other arrays of these names are left unread. All files of a problem have the same S, M
 and F. A family reads them by a kind of `InFiles`, which stands where its problem has the examples otherwise.
+
+A file is read whole, with its check sums, not mapped into memory: the process would end without a word (SIGBUS) where a
+file that it has mapped is cut off, and damage would go unseen.
 """
 
 from __future__ import annotations
