@@ -23,6 +23,9 @@ from convexstruct.families.regularized_risk.solvers.semismooth_newton.smoothed_r
 #: shrink^(EASY_STEPS / k). The narrower tau is, the more Newton steps the next one takes, and the more conjugate
 #: gradient steps each of these.
 EASY_STEPS = 2
+#: tau falls no further: a gap that is the rounding of a large loss beside a small optimum does not fall with it, and
+#: quotients by a tau of 0 are no numbers. Scores up to 1e8 may be divided by it.
+LEAST_TAU = 1e-300
 
 
 @dataclass
@@ -74,7 +77,7 @@ class ProximalStep:
         """The next proximal step: the centre is the maximiser, and tau is narrower, the less so the more Newton steps
         this one took."""
         steps = max(1.0, self.effort.steps / EASY_STEPS)
-        self.a, self.tau, self.effort.steps = self.now.a, self.tau * shrink ** (1.0 / steps), 0
+        self.a, self.tau, self.effort.steps = self.now.a, max(self.tau * shrink ** (1.0 / steps), LEAST_TAU), 0
 
     def widen(self, by: float) -> None:
         """``by`` times the width, at the same centre."""
@@ -118,10 +121,9 @@ class ProximalStep:
                 return held + t * bend + float(risk.projection(at) @ weighted)
 
             first = slope(0.0) if idle else float(now.slope_w @ s_w) + float(now.slope_b @ s_b)
-            guess = 1.0
-            if first < 0 and not now.free.any():  # the Hessian is lam I alone: the length as if all were free
-                with np.errstate(over="ignore"):
-                    guess = -first / (bend + float(weighted @ dv) / tau)
+            guess, curved = 1.0, bend + float(weighted @ dv) / tau  # 0 where its squares are below the smallest float
+            if first < 0 < curved and not now.free.any():  # the Hessian is lam I alone: the length as if all were free
+                guess = -first / curved
             t = search(slope, first, guess)
             self.w, self.b, self.v = self.w + t * s_w, self.b + t * s_b, self.v + t * dv
             self.lift()

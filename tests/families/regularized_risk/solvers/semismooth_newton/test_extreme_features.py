@@ -152,3 +152,19 @@ def test_a_time_stamp_as_a_feature_ends_in_a_gap_or_in_rounding_that_names_it(ki
     for seed, (n, C) in enumerate(((60, 1.0), (200, 100.0))):
         found = solve(time_stamps(kind, n, C, seed))
         assert found.status is Status.OPTIMAL or (found.status is Status.ROUNDING and "feature 5" in found.message)
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 2], [2, 1, 0], [0, 2, 1]])
+def test_a_direction_whose_squares_all_vanish_has_no_curvature(labels: list[int]) -> None:
+    """Features of 1e-161 and a large lam: the first length of the search divided by 0."""
+    features = np.array([[-3.0], [7.0], [-7.0]]) * 1e-161
+    found = solve(RegularizedRisk.ordinal(features, labels, 45.0), SemismoothNewton(), HIGH)
+    assert found.status is Status.OPTIMAL, found
+
+
+@pytest.mark.parametrize("labels", [[0, 2, 1], [2, 0, 1]])
+def test_proximal_steps_in_search_of_a_gap_that_is_rounding_end(labels: list[int]) -> None:
+    """LEAST_TAU of proximal_step: offsets fit the heaviest example, and its rounding is more than the others' loss."""
+    problem = RegularizedRisk.ordinal([[0.8], [-0.1], [0.9]], labels, 0.2, weights=[3e-59, 6e-21, 1e-4])
+    found = solve(problem, SemismoothNewton(), HIGH)
+    assert found.status is Status.ROUNDING, found
