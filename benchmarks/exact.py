@@ -3,15 +3,16 @@
     python benchmarks/exact.py [--only FAMILY ...] [--trials 20000] [--seed 0]
 
 For each problem of the registry the files beside this one have a row: a function that draws a small problem with data
-of scales from 1e-300 to 1e300, points and dual points, and knows what the bounds there must not pass. Wherever a
-formula of the package takes arrays, the truth is that very text, evaluated on arrays of exact numbers (`exactly`): what
-is tried here is what its rounding is allowed for. That formulas themselves are right, the tests of the families show by
-enumeration. Maxima and log-sums over labellings, which the package computes in other ways, are enumerated here.
+of scales from 1e-300 to 1e300, weights of examples from 1e-80 to 1 within one problem, points and dual points, and
+knows what the bounds there must not pass. Wherever a formula of the package takes arrays, the truth is that very text,
+evaluated on arrays of exact numbers (`exactly`): what is tried here is what its rounding is allowed for. That formulas
+themselves are right, the tests of the families show by enumeration. Maxima and log-sums over labellings, which the
+package computes in other ways, are enumerated here.
 
 This script counts for each family: trials, bounds on the wrong side (the goal is none), bounds that are infinite
 (correct, but they claim nothing), the share of problems with ordinary data that are solved to OPTIMAL, and on such data
-the largest allowance relative to the value. A warning is an error: an overflow must end in an infinite or valid bound,
-quietly.
+the largest allowance relative to the value, infinite where a bound is. A warning is an error: an overflow must end in
+an infinite or valid bound, quietly.
 """
 
 from __future__ import annotations
@@ -58,6 +59,9 @@ DIGITS = 60
 FAR = 10_000
 #: Exponents of ten that data are drawn from.
 SCALES = (-300.0, -160.0, -150.0, -30.0, -8.0, -1.0, 0.0, 0.0, 0.0, 1.0, 8.0, 12.0, 30.0, 150.0, 160.0, 300.0)
+
+#: Added to the size of a number that is a weight, where data are adversarial and ordinary.
+WEIGHT = (1e-300, 0.1)
 
 #: Rounds of the short run, shares by which its ends are moved, and how many points of any size are drawn beside them.
 RUN, MOVED, FAR_POINTS = 60, (1e-16, 1e-15), 3
@@ -117,6 +121,16 @@ def numbers(rng: RANDOM, shape: int | tuple[int, ...], ordinary: bool) -> Any:
     if rng.random() < 0.2:
         values = np.round(values)
     return np.nan_to_num(values, posinf=1.7e308, neginf=-1.7e308)
+
+
+def weights(rng: RANDOM, n: int, ordinary: bool) -> Any:
+    """Of examples, all above 0: None, each of its size as `numbers` are, or from 1 down to 1e-80 within one problem."""
+    kind = rng.random()
+    if kind < 0.4:
+        return None
+    if kind < 0.65:
+        return np.abs(numbers(rng, n, ordinary)) + WEIGHT[ordinary]
+    return 10.0 ** rng.uniform(-80, 0, n)
 
 
 def moved(rng: RANDOM, point: Point, by: float) -> dict[str, Any]:
@@ -254,7 +268,7 @@ class Count:
         self.infinite += not math.isfinite(trial.end)
         if trial.scale is not None:
             self.ordinary += 1
-            size = max(abs(float(trial.bound)), trial.scale)
+            size = max(abs(float(trial.bound)), trial.scale) if math.isfinite(trial.end) else 0.0
             self.largest = max(self.largest, trial.bound.allowance / size if size else math.inf)
         if trial.wrong:
             self.wrong.append(trial)

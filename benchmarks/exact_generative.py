@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.exact import EXACT, RANDOM, ZERO, Exactly, Instance, Row, exactly
+from benchmarks.exact import EXACT, RANDOM, ZERO, Exactly, Instance, Row, exactly, weights
 from convexstruct.arrays import Point, Vector
 from convexstruct.datasets.generated.networks import random_network
 from convexstruct.families.generative_margin import GenerativeMargin
@@ -48,11 +48,11 @@ class Listed:
         self.first = first = np.searchsorted(features.examples.example, np.arange(problem.n_examples + 1))
         here = [range(first[k], first[k + 1]) for k in table.example]
         b = np.array([sum(costs[p][s] for p, s in zip(*pair)) for pair in zip(here, table.labels)], dtype=object)
-        weights, of = (
+        masses, of = (
             problem.eta * exactly(problem.examples.weights),
             [table.example == k for k in range(len(first) - 1)],
         )
-        self.groups = [(weight, a[rows], b[rows]) for weight, rows in zip(weights, of)]
+        self.groups = [(weight, a[rows], b[rows]) for weight, rows in zip(masses, of)]
         self.labels, self.c = [table.labels[rows] for rows in of], exactly(problem.c)
         self.blocks = [slice(i, j) for i, j in pairwise([*problem.layout.block_start, problem.dimension])]
         self.h = Linear() if problem.general is None else problem.general.h
@@ -133,7 +133,8 @@ def generative(rng: RANDOM, ordinary: bool) -> Instance | None:
         return 1.0 if ordinary or rng.random() < 0.5 else float(10.0 ** rng.uniform(-reach, reach))
 
     n = int(rng.integers(1, 4))
-    weights = rng.choice([0.5, 1.0, 2.0, 3.0, 1.0 / 3.0], size=n) * scale(30.0)
+    omega = weights(rng, n, True)
+    omega = rng.choice([0.5, 1.0, 2.0, 3.0, 1.0 / 3.0], size=n) * scale(30.0) if omega is None else omega
     eta = min(float(rng.uniform(0.05, 3.0)) * scale(), 1e300)
     if rng.random() < 0.5:
         s, m = rng.integers(1, 4, size=2).tolist()
@@ -145,11 +146,11 @@ def generative(rng: RANDOM, ordinary: bool) -> Instance | None:
                 mask[int(rng.integers(mask.size))] = True
         cost = rng.uniform(0.2, 2.0, size=(s, s)) * (1 - np.eye(s)) * scale()
         cost = cost if ordinary else cost * 10.0 ** rng.uniform(-20, 0, size=(s, s))
-        problem = GenerativeMargin.hmm(symbols, states, s, m, eta=eta, loss=cost, hidden=hidden, weights=weights)
+        problem = GenerativeMargin.hmm(symbols, states, s, m, eta=eta, loss=cost, hidden=hidden, weights=omega)
     else:
         net = random_network(4, n, states=(2, 3), seed=int(rng.integers(1 << 30)))
         chosen: list[Any] = [rng.choice(4, size=rng.integers(1, 4), replace=False).tolist() for _ in range(n)]
-        problem = GenerativeMargin.network(net.graph, net.assignments, chosen, eta=eta, weights=weights)
+        problem = GenerativeMargin.network(net.graph, net.assignments, chosen, eta=eta, weights=omega)
     d, layout, kind = problem.dimension, problem.layout, rng.random()
     c = rng.exponential(size=d) + 1e-3
     if kind < 0.4:

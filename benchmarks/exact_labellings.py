@@ -29,6 +29,7 @@ from benchmarks.exact import (
     numbers,
     short_run,
     twin,
+    weights,
 )
 from convexstruct.arrays import Point, Vector
 from convexstruct.families.gaussian_process import GaussianProcessSequences
@@ -249,8 +250,7 @@ def margin(rng: RANDOM, ordinary: bool) -> Instance | None:
         loss = [np.abs(numbers(rng, (n, size), ordinary)) * (1 - np.eye(size)[y]) for n, y in zip(lengths, labels)]
     scale = rng.choice(["C", "lam", "C_mean", "beta"])
     options[scale] = float(rng.uniform(0.1, 10.0)) if ordinary else float(10.0 ** rng.choice(SCALES))
-    if rng.random() < 0.3:
-        options["weights"] = np.abs(numbers(rng, 2, ordinary)) + (0.1 if ordinary else 1e-300)
+    options["weights"] = weights(rng, 2, ordinary)
     try:
         problem = StructuredSVM.read(nodes, labels, size, loss=loss, **options)
     except ValueError as refused:
@@ -326,7 +326,7 @@ def conditional(rng: RANDOM, ordinary: bool) -> Instance | None:
     if kind > 1 and rng.integers(2):
         options["edge_features"] = [powers(rng, reach) * rng.normal(size=(g.number_of_edges(), 1)) for g in edges]
     options |= {"l1": powers(rng, reach) if penalty % 2 else 0.0, "beta": powers(rng, reach) if penalty > 1 else None}
-    options["weights"] = powers(rng, reach, len(lengths))
+    options["weights"] = weights(rng, len(lengths), ordinary)
     inputs = [powers(rng, reach, 2) * rng.normal(size=(n, 2)) for n in lengths]
     problem = ConditionalRandomField.read(inputs, labels, s, **options)
     if rng.integers(4) == 0 and s > 1:
