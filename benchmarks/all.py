@@ -4,8 +4,9 @@
 
 A benchmark is a file beside this one with ``RULES`` (`benchmarks.measure`). Each is a process of its own and writes its
 rows as they come; one that is over ``--limit`` is ended, and its rows so far count. All rows stand in one JSON file,
-written whole after each benchmark, with the machine and the day of each; what is run again replaces its own rows alone,
-what was never run stands as not run. ``--markdown`` makes the table of that file; `docs/goals.md` is never edited.
+written whole after each benchmark, with the machine and the day of each, those of processors with AVX-512 and of others
+beside each other; what is run again replaces its own rows alone, what was never run stands as not run. ``--markdown``
+makes the table of that file; `docs/goals.md` is never edited.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any
 if not __package__:  # run as a script: the checkout is not on the path, only this directory is
     sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.measure import stops, write
+from benchmarks.measure import processor, stops, write
 
 HERE = Path(__file__).resolve().parent
 #: Where rows and table are kept.
@@ -45,6 +46,8 @@ FIGURES = {
 }
 #: What is said of the machine, in this order.
 MACHINE = ("processor", "cores", "features", "system", "load")
+#: The kinds of processors whose rows are kept beside each other.
+WITH, WITHOUT = "with AVX-512", "without AVX-512"
 
 
 def benchmarks(folder: Path = HERE) -> dict[str, Path]:
@@ -87,42 +90,66 @@ def shown(goal: Mapping[str, Any]) -> str:
     return ", ".join(style.format(goal[name]) for name, style in FIGURES.items() if goal.get(name) is not None)
 
 
-def markdown(rows: Mapping[str, Mapping[str, Any]], names: Sequence[str]) -> str:
-    """The table of the goals of all ``names``, with machine and day of each benchmark."""
-    goals = [goal for name in names for goal in rows.get(name, {}).get("goals", ())]
-    count = {
-        word: sum(verdict(goal).startswith(word) for goal in goals) for word in ("reached", "**MISSED", "undecided")
-    }
-    lines = [
-        "# Goals of the benchmarks", "",
-        "Written by `python benchmarks/all.py --markdown`, never by hand. "
-        f"{count['reached']} reached, {count['**MISSED']} missed, {count['undecided']} undecided.",
-    ]  # fmt: skip
+def kind(features: str) -> str:
+    """The kind of a processor that has these features."""
+    return WITH if "avx512f" in features.split() else WITHOUT
+
+
+def told(which: str, row: Mapping[str, Any]) -> list[str]:
+    """Day, machine and versions of the rows of a benchmark, and how it ended if it did not end by itself."""
+    about = row["machine"]
+    versions = ", ".join(f"{key} {value}" for key, value in about.items() if key not in (*MACHINE, "date", "threads"))
+    machine = ", ".join(f"{key} {about[key]}" for key in MACHINE if key in about)
+    small = ", small sizes (--quick)" if row["quick"] else ""
+    ended = f"The benchmark did not end by itself ({row['ended']}): goals that are missing here were not run."
+    return [
+        f"- {which}: {about['date']}{small}; {machine}; {versions}; one thread.",
+        *[f"  {ended}"] * bool(row["ended"]),
+    ]
+
+
+def compared(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The table of a benchmark's goals, with two columns a kind of processor; the newest rows say which goals there
+    are."""
+    newest = max(rows.values(), key=lambda row: row["machine"]["date"])
+    if not newest["goals"]:
+        return ["No goal was judged."]
+    heads = "".join(f" {which} | verdict |" for which in rows)
+    lines = [f"| workload | goal |{heads}", "|---" * (2 + 2 * len(rows)) + "|"]
+    kept = [{(goal["workload"], goal["goal"]): goal for goal in row["goals"]} for row in rows.values()]
+    for goal in newest["goals"]:
+        at = goal["workload"], goal["goal"]
+        cells = [
+            cell for goals in kept for cell in ((shown(goals[at]), verdict(goals[at])) if at in goals else ("", ""))
+        ]
+        lines.append(f"| {' | '.join((*at, *cells))} |")
+    return lines
+
+
+def markdown(rows: Mapping[str, Mapping[str, Mapping[str, Any]]], names: Sequence[str]) -> str:
+    """The table of the goals of all ``names``, with machine and day of each benchmark. rows : by name and kind of
+    processor. A cell is empty where a goal has changed since those rows were made."""
+    lines = ["# Goals of the benchmarks", "", "Written by `python benchmarks/all.py --markdown`, never by hand.", ""]
+    for which in (WITH, WITHOUT):
+        goals = [verdict(goal) for name in names for goal in rows.get(name, {}).get(which, {}).get("goals", ())]
+        words = ("reached", "missed", "undecided")
+        count = ", ".join(
+            f"{sum(goal.lower().lstrip('*').startswith(word) for goal in goals)} {word}" for word in words
+        )
+        lines += [f"- {which}: {count}."] * bool(goals)
     for name in names:
         lines += ["", f"## {name}", ""]
-        row = rows.get(name)
-        if row is None or "machine" not in row:
-            lines.append("Not run." if row is None else f"Not run: {row['ended'] or 'it wrote nothing'}.")
+        found = rows.get(name, {})
+        ran = {which: found[which] for which in (WITH, WITHOUT) if "machine" in found.get(which, {})}
+        if not ran:
+            why = [row["ended"] or "it wrote nothing" for row in found.values()]
+            lines.append(f"Not run{': ' + why[0] if why else ''}.")
             continue
-        about = row["machine"]
-        versions = ", ".join(
-            f"{key} {value}" for key, value in about.items() if key not in (*MACHINE, "date", "threads")
-        )
-        said = ", ".join(f"{key} {about[key]}" for key in MACHINE if key in about)
-        lines += [
-            f"{about['date']}{', small sizes (--quick)' if row['quick'] else ''}; {said}; {versions}; one thread."
-        ]
-        lines += [
-            f"The benchmark did not end by itself ({row['ended']}): goals that are missing here were not run."
-        ] * bool(row["ended"])
-        lines += ["", "When each stops:", "", *(f"- {line}" for line in stops(row["rules"]))]
-        if row["goals"]:
-            lines += ["", "| workload | goal | figures | verdict |", "|---|---|---|---|"]
-            lines += [
-                f"| {goal['workload']} | {goal['goal']} | {shown(goal)} | {verdict(goal)} |" for goal in row["goals"]
-            ]
-        else:
-            lines += ["", "No goal was judged."]
+        for which, row in ran.items():
+            lines += told(which, row)
+        lines += ["", "When each stops:", ""]
+        lines += dict.fromkeys(f"- {line}" for row in ran.values() for line in stops(row["rules"]))
+        lines += ["", *compared(ran)]
     return "\n".join(lines)
 
 
@@ -148,12 +175,14 @@ def main(arguments: Sequence[str] | None = None, folder: Path = HERE) -> int:
     wanted = list(known) if chosen.only is None else chosen.only
     for number, name in enumerate(wanted, start=1):
         print(f"{number} of {len(wanted)}: {name}", file=sys.stderr, flush=True)
-        rows[name] = run(known[name], chosen.quick, chosen.limit)
+        found = run(known[name], chosen.quick, chosen.limit)
+        features = found["machine"]["features"] if "machine" in found else " ".join(processor()[1])
+        rows.setdefault(name, {})[kind(features)] = found
         if file:
             write(file, json.dumps(rows, indent=1))
         if chosen.markdown:
             write(chosen.markdown, markdown(rows, list(known)))
-        if rows[name]["ended"] == INTERRUPTED:
+        if found["ended"] == INTERRUPTED:
             return 130
     if chosen.markdown:
         write(chosen.markdown, markdown(rows, list(known)))

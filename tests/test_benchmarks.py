@@ -112,7 +112,8 @@ def table_of_a_toy(folder: Path, ends: str = "", limit: str = "60") -> tuple[str
     rows, table = folder / "rows.json", folder / "table.md"
     given = ["--only", "toy", "--limit", limit, "--json", str(rows), "--markdown", str(table)]
     assert every.main(given, folder) == 0
-    return table.read_text(), json.loads(rows.read_text())["toy"]
+    (row,) = json.loads(rows.read_text())["toy"].values()
+    return table.read_text(), row
 
 
 def test_the_table_says_reached_missed_undecided_and_not_run(tmp_path: Path) -> None:
@@ -126,6 +127,17 @@ def test_the_table_says_reached_missed_undecided_and_not_run(tmp_path: Path) -> 
     assert "other" not in said
     assert "- peer: never stops" in said
     assert row["machine"]["date"] in said
+
+
+def test_rows_of_two_kinds_of_processors_stand_beside_each_other(tmp_path: Path) -> None:
+    row = table_of_a_toy(tmp_path)[1]
+    slower = {"workload": "one", "goal": "2 times as fast", "reached": False, "ratio": 1.5}
+    older = row | {"machine": row["machine"] | {"date": "2000-01-01"}, "goals": [slower]}
+    said = every.markdown({"toy": {every.WITH: row, every.WITHOUT: older}}, ["toy"])
+    assert "| one | 2 times as fast | 2.5x | reached | 1.5x | **MISSED** |" in said
+    assert "| two | in 1 s | 3 s | **MISSED**: reading the data |  |  |" in said  # not a goal of then
+    assert "- with AVX-512: 1 reached, 1 missed, 2 undecided.\n- without AVX-512: 0 reached, 1 missed" in said
+    assert (every.kind("avx2 avx512f"), every.kind("avx2")) == (every.WITH, every.WITHOUT)
 
 
 def test_what_a_benchmark_found_before_it_broke_is_kept_and_one_over_its_limit_is_ended(tmp_path: Path) -> None:
