@@ -107,6 +107,12 @@ def _docstring(app: Any, what: str, name: str, value: Any, options: Any, lines: 
     lines[:] = as_rst(lines)
 
 
+def _skipped(app: Any, what: str, name: str, value: Any, skip: bool, options: Any) -> bool | None:
+    """Whether a member is left out of the reference: what estimators inherit from scikit-learn, and what files keep."""
+    of_others = callable(value) and not str(getattr(value, "__module__", "")).startswith("convexstruct")
+    return True if what == "class" and (of_others or name in ("learned", "words")) else None
+
+
 def _write(path: str, text: str) -> None:
     file = HERE / "build" / path
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -120,7 +126,8 @@ def reference() -> None:
         for name in getattr(module, "__all__", ()):
             value = getattr(module, name)
             if isinstance(value, type):
-                rows += [f".. autoclass:: {title}.{name}", ""]
+                rows += [f".. autoclass:: {title}.{name}"]
+                rows += ["   :inherited-members:"] * (module is cs.estimators) + [""]
             elif callable(value):
                 rows += [f".. autofunction:: {title}.{name}", ""]
         _write(f"api/{title}.rst", "\n".join(rows))
@@ -132,7 +139,8 @@ def _prepare(app: Any) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(notebook, target)
     _write("errata.md", errata())
-    for name, text in systems().items():
+    (HERE / "build" / "systems").mkdir(parents=True, exist_ok=True)
+    for name, text in systems(HERE / "build" / "systems").items():
         _write(f"systems/{name}.md" if name else "systems.md", text)
     _write("signatures.md", signatures())
     reference()
@@ -146,4 +154,5 @@ def _math_beside(app: Any, error: Exception | None) -> None:
 def setup(app: Any) -> None:
     app.connect("builder-inited", _prepare)
     app.connect("autodoc-process-docstring", _docstring)
+    app.connect("autodoc-skip-member", _skipped)
     app.connect("build-finished", _math_beside)

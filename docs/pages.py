@@ -9,7 +9,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
+from matplotlib.figure import Figure
 
 import convexstruct as cs
 from convexstruct.core.cases import Case
@@ -25,7 +27,8 @@ from convexstruct.verification import cases_for
 case = next(case for case in cases_for("{family}") if case.name == "{case}")
 problem = case.build()
 solution = cs.solve(problem)
-print(f"{{solution.status.name}}: {{solution.lower_bound:.6g}} <= optimum <= {{solution.primal:.6g}}")
+low, high = solution.lower_bound, solution.primal
+print(f"{{solution.status.name}}: {{low:.6g}} <= optimum <= {{high:.6g}}")
 """
 #: Two more, where the formulation is one program that needs the problem alone.
 STATED = """stated = cs.models.FORMULATIONS["{entry}"].builder(problem)
@@ -51,8 +54,9 @@ def takes(solver: type, problem: Any) -> bool:
     return True
 
 
-def system_page(family: Family, system: System) -> str:
-    """The page of one system: what is stated, by which code, and what solves it."""
+def system_page(family: Family, system: System, picture: Path) -> str:
+    """The page of one system: what is stated, by which code, what solves it, and how it fails. The picture of the run
+    that the page shows is drawn into the file ``picture``."""
     cases = [case for case in family.cases if case.system == system.name and case.open]
     stated = {name: _shown(cases, name) for name in system.formulation}
     first = min(cases, key=lambda case: (not stated.get(case.formulation), case.arguments is not None, not case.quick))
@@ -61,9 +65,11 @@ def system_page(family: Family, system: System) -> str:
     default = type(solver).__name__
     others = [one.__name__ for one in family.solvers if one.__name__ in system.solvers and takes(one, problem)]
     rest = ", ".join(linked(name) for name in others if name != default)
+    kind = type(problem).__name__
     parts = [
         f"# {system.name[0].upper()}{system.name[1:]}\n",
-        f"{system.paper}: {system.equations}. Family `{family.name}`: {family.title}.\n",
+        f"{system.paper}: {system.equations}. Family [{family.name}](../api/convexstruct.models.{family.name}.rst): "
+        f"{family.title}. Problems are {linked(kind, 'convexstruct') if kind in cs.__all__ else f'`{kind}`'}.\n",
         "## What is solved\n",
     ]
     for name, latex in stated.items():
@@ -72,19 +78,20 @@ def system_page(family: Family, system: System) -> str:
         parts.append(f"{link}: {entry.title} ({entry.paper}; {entry.equations})\n")
         if latex:
             parts.append(f"$$\n{latex}\n$$\n")
+        code = inspect.getsource(inspect.unwrap(entry.builder)).rstrip()
+        parts.append(f"<details><summary><code>{file_of(entry.builder)}</code></summary>\n")
+        parts.append(f"```python\n{code}\n```\n\n</details>\n")
     parts += [
         "## Who solves it\n",
         f"By default {linked(default)}: {why}. " + (f"It is also taken by {rest}.\n" if rest else "\n"),
+        "## How it fails\n" * bool(system.caution),
+        system.caution + "\n",
         "## Ten lines\n",
-        _run(family, first, bool(stated.get(first.formulation))),
+        _run(family, first, bool(stated.get(first.formulation)), picture),
     ]
     if system.experiments:
         shown = ", ".join(f"`convexstruct reproduce {name}`" for name in system.experiments)
         parts.append(f"Figures and tables: {shown}.\n")
-    parts.append("## The code that states it\n")
-    for name in system.formulation:
-        builder = FORMULATIONS[f"{family.name}.{name}"].builder
-        parts.append(f"`{file_of(builder)}`\n\n```python\n{inspect.getsource(inspect.unwrap(builder)).rstrip()}\n```\n")
     return "\n".join(parts)
 
 
@@ -104,25 +111,54 @@ def _shown(cases: list[Case], name: str) -> str:
     return ""
 
 
-def _run(family: Family, case: Case, one_program: bool) -> str:
-    """The lines, and what they print: run here."""
+def _run(family: Family, case: Case, one_program: bool, picture: Path) -> str:
+    """What the case is, the lines, what they print, and a picture of the run, or of the point after a single round: run
+    here."""
     code = PROGRAM.format(family=family.name, case=case.name)
     if one_program and case.arguments is None and case.certified:
         code += STATED.format(entry=f"{family.name}.{case.formulation}")
-    printed = io.StringIO()
+    printed, names = io.StringIO(), dict[str, Any]()
     with contextlib.redirect_stdout(printed):
-        exec(compile(code, case.name, "exec"), {})
-    return f"```python\n{code}```\n\nprints\n\n```text\n{printed.getvalue()}```\n"
+        exec(compile(code, case.name, "exec"), names)
+    solution = names["solution"]
+    if len(solution.trace) > 2:
+        drawn(cs.plots.bounds(solution, against="iteration").figure, picture)
+        shown = "`solution.plot()` shows the run, here against iterations"
+    else:
+        drawn(_point(solution.point), picture)
+        shown = f"{_counted(len(solution.trace), 'round')} did it; the point is"
+    return (
+        f"The case `{case.name}`: {case.purpose}.\n\n```python\n{code}```\n\nprints\n\n"
+        f"```text\n{printed.getvalue()}```\n\n{shown}\n\n![{shown.replace('`', '')}]({picture.name})\n"
+    )
 
 
-def systems() -> dict[str, str]:
-    """The pages by the names of their files, and "systems", which lists them by family."""
+def _counted(n: int, what: str) -> str:
+    return f"One {what}" if n == 1 else f"{n} {what}s"
+
+
+def _point(point: Any) -> Figure:
+    """The arrays of a point side by side: tables in colours, blue below 0 and red above, vectors as bars."""
+    figure, panels = cs.plots.panels(len(point), size=(7.0, 3.6))
+    for axes, (name, array) in zip(panels, point.items()):
+        axes.set_title(name)
+        if np.ndim(array) == 1:
+            axes.bar(range(len(array)), array, color=cs.plots.LOWER)
+            axes.set_xlabel("entry")
+        else:
+            image = cs.plots.signed(axes, array, float(np.abs(array).max()) or 1.0)
+            figure.colorbar(image, ax=axes, shrink=0.7)
+    return figure
+
+
+def systems(pictures: Path) -> dict[str, str]:
+    """The pages by the names of their files, and "", which lists them by family; their pictures go to a folder."""
     pages, index = {}, ["# The systems\n"]
     for family in families().values():
         index.append(f"## {family.title}\n\n`--on {family.name}`\n")
         for system in family.systems:
             name = slug(system.name)
-            pages[name] = system_page(family, system)
+            pages[name] = system_page(family, system, pictures / f"{name}.svg")
             index.append(f"- [{system.name}](systems/{name}.md): {system.paper}, {system.equations}")
         index.append("")
     listed = "\n".join(f"systems/{name}" for name in pages)
@@ -180,15 +216,18 @@ def signatures() -> str:
 
 def picture(file: Path) -> None:
     """The picture of README and of the first page: the bounds of a run of cutting planes, and the certificate."""
-    import matplotlib
-
     data = cs.datasets.random_chains(20, (4, 9), 4, 6, seed=0)
     problem = cs.StructuredSVM.read(data.node_features, data.labels_each, data.n_labels, C_mean=10.0)
     axes = cs.plots.bounds(cs.solve(problem, cs.solvers.OneSlack()), against="iteration")
     axes.set_title("A structural SVM by cutting planes: two bounds close on the optimum")
-    axes.figure.set_size_inches(7.0, 3.6)
+    drawn(axes.figure, file)
+
+
+def drawn(figure: Any, file: Path) -> None:
+    """Write a picture as SVG, the same file from the same picture."""
+    figure.set_size_inches(7.0, 3.6)
     with matplotlib.rc_context({"svg.hashsalt": "certificate", "svg.fonttype": "path"}):
-        axes.figure.savefig(file, metadata={"Date": None}, bbox_inches="tight")
+        figure.savefig(file, metadata={"Date": None}, bbox_inches="tight")
 
 
 def _arrays(arrays: Any) -> str:

@@ -72,6 +72,11 @@ def test_every_system_has_a_page_with_what_it_states_and_every_open_case_its_sig
     systems = [system for family in families().values() for system in family.systems]
     assert len(pages) == len(systems)
     assert all("optimum" in page and ">def</span>" in page for page in pages.values())
+    assert all(system.caution for system in systems)
+    assert all(">How it fails<" in page and re.search(r'<img [^>]*\.svg"', page) for page in pages.values())
+    estimators = (site / "build" / "api" / "convexstruct.estimators.html").read_text(encoding="utf-8")
+    assert all(f'id="convexstruct.estimators.ChainTagger.{name}"' in estimators for name in ("predict", "strongest"))
+    assert "set_fit_request" not in estimators
     assert sum("\\quad" in page for page in pages.values()) > 0.8 * len(pages)  # the others are stated by loops
     field = pages["conditional-random-field"]
     assert "LBFGS" in field

@@ -46,6 +46,11 @@ FAMILY = register(
                 formulation=("primal", "dual"),
                 experiments=("scene-spen",),
                 problems=(ConvexEnergyNetwork,),
+                caution=(
+                    "Inside the cube a y is an answer too: labels that pull against each other are predicted as "
+                    "fractions, which rounding decides. Training looks at the maximum over the cube, not at the "
+                    "slides' loss at the prediction, so that its optimum is another point."
+                ),
             ),
             System(
                 name="inference in a convex energy network",
@@ -53,6 +58,9 @@ FAMILY = register(
                 equations="the prediction of SPENs, at its limit",
                 formulation=("least_energy",),
                 problems=(EnergyInference,),
+                caution=(
+                    "The least energy may lie inside the cube. A y of 0.5 is then the minimiser, and no probability."
+                ),
             ),
             System(
                 name="structured prediction energy network",
@@ -61,6 +69,11 @@ FAMILY = register(
                 formulation=("local_energy",),
                 experiments=("scene-spen",),
                 problems=(UnrolledEnergyNetwork,),
+                caution=(
+                    "Back-propagation through the steps is descent on a function that is not convex: another start, "
+                    "step or number of steps ends elsewhere. The status is STATIONARY, and no lower bound but the "
+                    "trivial one is known."
+                ),
             ),
         ),
     )

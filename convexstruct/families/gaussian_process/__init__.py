@@ -29,6 +29,11 @@ FAMILY = register(
                 equations="(32)",
                 formulation=("primal", "dual", "compact_primal", "compact_dual"),
                 experiments=("gp-sequence",),
+                caution=(
+                    "The Gram matrix has a row and a column for every distinct input, which is what limits the size. "
+                    "It has to be positive semidefinite: a kernel that is not, or its rounding, makes (32) unbounded "
+                    "below."
+                ),
             ),
         ),
     )

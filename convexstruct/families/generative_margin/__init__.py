@@ -82,6 +82,11 @@ FAMILY = register(
                 equations="(2)-(26)",
                 formulation=FORMULATIONS,
                 experiments=("tracking", "protein-hmm", "online-variant"),
+                caution=(
+                    "The tables sum to at most 1, not to 1: mass that is missing is read as the probability of "
+                    "something unknown. eta decides between two models: near 0 the tables are the prior c, and where "
+                    "slacks are dear few labellings bind and the entropic method takes ever more steps."
+                ),
             ),
             System(
                 name="discriminative training of a Bayesian network",
@@ -89,6 +94,10 @@ FAMILY = register(
                 equations="(2)-(26)",
                 formulation=FORMULATIONS,
                 experiments=("connect4",),
+                caution=(
+                    "The graph is taken as given, and a wrong one is trained to its optimum without a word. Sums over "
+                    "the hidden variables need a junction tree, and one that is too wide is refused."
+                ),
             ),
             System(
                 name="discriminative training with general objectives",
@@ -97,6 +106,11 @@ FAMILY = register(
                 formulation=GENERAL,
                 experiments=("general-objectives",),
                 solvers=("CuttingPlanes", "EntropicProximal", "MaximumLikelihood"),
+                caution=(
+                    "Not all that the paper writes in (28)-(30) is convex: its divergence is so only where theta >= "
+                    "ln q - 2. A cap on the slacks may be one that no parameters keep, which ends with a proof and no "
+                    "model."
+                ),
             ),
             System(
                 name="discriminative training with slacks rescaled by the loss",
@@ -110,6 +124,11 @@ FAMILY = register(
                     "MaximumLikelihood",
                     "OnlineWorkingSets",
                     "ProximalRSD",
+                ),
+                caution=(
+                    "Every wrong labelling is asked for a margin of one nat, and what it costs multiplies the "
+                    "violation. Decoding takes a pass for each value of the loss, so that a loss of many distinct "
+                    "values is slow."
                 ),
             ),
         ),

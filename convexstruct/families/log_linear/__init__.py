@@ -117,6 +117,11 @@ FAMILY = register(
                 formulation=("likelihood", "maximum_entropy", "clique_entropy"),
                 experiments=("chunking",),
                 problems=(ConditionalRandomField,),
+                caution=(
+                    "Without a penalty data that some weights separate have no maximum: theta runs away, and the "
+                    "message names the direction. With an L1 penalty the maximum need not be unique. Graphs whose "
+                    "junction tree is too wide are refused; pseudolikelihood takes them."
+                ),
             ),
             System(
                 name="log-linear model with hidden variables",
@@ -124,6 +129,11 @@ FAMILY = register(
                 equations="Proposition 20.3.3, clamped and unclamped expectations",
                 formulation=("expected_likelihood",),
                 problems=(HiddenField,),
+                caution=(
+                    "The likelihood is not convex: STATIONARY says that the gradient is small, not that the minimum "
+                    "is near. theta = 0 is often stationary where hidden labels may be permuted, so that a run from "
+                    "there learns nothing."
+                ),
             ),
             System(
                 name="hidden Markov model by Baum-Welch",
@@ -131,6 +141,10 @@ FAMILY = register(
                 equations="Proposition 20.3.3, locally normalised; compared with in paper 3",
                 formulation=("expected_counts",),
                 problems=(HiddenMarkov,),
+                caution=(
+                    "The start decides where it ends, so that one run says little. A probability that is 0 in the "
+                    "start stays 0."
+                ),
             ),
             System(
                 name="Markov random field",
@@ -139,6 +153,11 @@ FAMILY = register(
                 formulation=("likelihood", "maximum_entropy", "clique_entropy", "camel", "tree_reweighted"),
                 experiments=("camel", "log-likelihood-surface"),
                 problems=(MarkovRandomField,),
+                caution=(
+                    "Without a penalty there is no maximum where the moments of the data lie on the border, as they "
+                    "do once a configuration is never seen: (20.17) of the slides is such a case. What camel and "
+                    "tree_reweighted state are stand-ins, whose optima are not the likelihood's."
+                ),
             ),
             System(
                 name="pseudolikelihood",
@@ -147,6 +166,11 @@ FAMILY = register(
                 formulation=("pseudolikelihood",),
                 experiments=("pseudolikelihood",),
                 problems=(PseudoLikelihood,),
+                caution=(
+                    "Tied pairs mislead it: where two variables nearly always agree each is predicted from the other, "
+                    "and little is left for the inputs to explain (Example 20.6.3). It equals the likelihood's answer "
+                    "only as the samples grow without end."
+                ),
             ),
             System(
                 name="approximate likelihood of wide fields",
@@ -155,6 +179,11 @@ FAMILY = register(
                 formulation=("camel", "tree_reweighted"),
                 experiments=("contrastive-divergence", "collapse"),
                 problems=(ApproximateField,),
+                caution=(
+                    "What is optimised is an approximation, and how far it lies from the likelihood is not known: no "
+                    "bound is certified. The best labelling in place of ln Z collapses to theta = 0; contrastive "
+                    "divergence follows the gradient of no function."
+                ),
             ),
         ),
     )

@@ -42,6 +42,10 @@ FAMILY = register(
                 formulation=("box", "box_dual"),
                 experiments=("projection",),
                 problems=(BoxProjection,),
+                caution=(
+                    "Where the coefficients s differ by many magnitudes, the equality holds to the rounding of its "
+                    "largest terms alone; the certificate allows for what moving a the rest of the way would cost."
+                ),
             ),
             System(
                 name="projection onto the local marginal polytope",
@@ -49,6 +53,10 @@ FAMILY = register(
                 equations="appendix E.3, (33)-(38)",
                 formulation=("tables", "tables_dual", "labellings"),
                 problems=(MarginalProjection,),
+                caution=(
+                    "On a graph with cycles the local polytope is larger than that of marginals: the projection may "
+                    "belong to no distribution."
+                ),
             ),
         ),
     )

@@ -71,6 +71,10 @@ FAMILY = register(
                 equations="(1)-(26)",
                 formulation=FORMULATIONS,
                 experiments=("svm-solvers",),
+                caution=(
+                    "The penalty counts all weights alike, so that a column in other units is another problem: scale "
+                    "columns that mean different things. The offset of the binary hinge has no penalty."
+                ),
             ),
             System(
                 name="regularized risk with piecewise linear losses",
@@ -78,6 +82,10 @@ FAMILY = register(
                 equations="(1)-(19)",
                 formulation=FORMULATIONS,
                 experiments=("hadamard",),
+                caution=(
+                    "BMRM needs 1 / (lam eps) rounds at worst, and the paper's Hadamard instance takes exactly these, "
+                    "whoever programs it. The risk is a mean: lam is 1 / (C n) where C weighs a sum over n examples."
+                ),
             ),
         ),
     )

@@ -93,6 +93,11 @@ FAMILY = register(
                 formulation=("n_slack", "dual_alpha", "dual_kernel", "n_slack_cuts", "one_slack_cuts"),
                 experiments=("surrogates", "cutting-planes", "online-learners"),
                 solvers=EXACT,
+                caution=(
+                    "Under margin scaling a labelling has to lose by as much as it is wrong, so that long examples "
+                    "and hopeless labellings may claim the weights; slack scaling asks for a margin of 1, and is "
+                    "slower to search. The papers have three units: C / N, 1 / (lam N), 1 / beta."
+                ),
             ),
             System(
                 name="max-margin Markov network",
@@ -101,6 +106,10 @@ FAMILY = register(
                 formulation=("marginals", "matrix_form", "local_relaxation"),
                 experiments=("ocr",),
                 problems=(StructuredSVM,),
+                caution=(
+                    "On cycles the local relaxation counts labellings that do not exist: its optimum lies above that "
+                    "of the exact network. So does (5) as printed, even on a chain: it lacks (5.3)."
+                ),
             ),
             System(
                 name="hidden Markov support vector machine",
@@ -108,6 +117,10 @@ FAMILY = register(
                 equations="Simple-Max-Margin, Slack variables",
                 formulation=("hm_svm", "hard_margin", "hard_margin_cuts"),
                 solvers=EXACT,
+                caution=(
+                    "With hard margins one contradiction in the data leaves no weights at all. The slack variables "
+                    "that repair this bring back a C to choose."
+                ),
             ),
             System(
                 name="associative Markov network",
@@ -115,6 +128,10 @@ FAMILY = register(
                 equations="(4)-(6)",
                 formulation=("associative",),
                 solvers=EXACT,
+                caution=(
+                    "It can only learn that neighbours agree: where they differ more often than not the edges end at "
+                    "0. With more than two labels a minimum cut is not exact."
+                ),
             ),
             System(
                 name="structural SVM with any oracle",
@@ -122,6 +139,11 @@ FAMILY = register(
                 equations="(P), margin scaling",
                 formulation=("some_labellings",),
                 problems=(OracleSVM,),
+                caution=(
+                    "The upper bound rests on your word: an oracle that is declared exact and is not is found out "
+                    "only when a better labelling has been seen. Without that word there is no upper bound, and the "
+                    "status never is OPTIMAL."
+                ),
             ),
             System(
                 name="latent structural support vector machine",
@@ -129,6 +151,11 @@ FAMILY = register(
                 equations="the concave-convex procedure",
                 formulation=("completed",),
                 problems=(LatentSVM,),
+                caution=(
+                    "Each step retrains on completed labels, so that the first completion decides where it ends: "
+                    "STATIONARY. The lower bound knows only the examples whose labels are all known, and is 0 where "
+                    "there is none."
+                ),
             ),
         ),
     )

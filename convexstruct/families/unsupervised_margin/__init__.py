@@ -60,6 +60,11 @@ FAMILY = register(
                 formulation=("reduced", "full", "delta_cuts"),
                 experiments=("table1", "table2", "collapse-sdp"),
                 problems=(UnsupervisedMargin,),
+                caution=(
+                    "It collapses: nothing in the relaxation changes when labels are renamed, so that the multipliers "
+                    "are uniform and its value is often far below that of every labelling. Labels have to be read off "
+                    "M by another step. M has an entry for each pair of rows, N for each pair of neighbours."
+                ),
             ),
             System(
                 name="labelling of least margin loss",
@@ -68,6 +73,10 @@ FAMILY = register(
                 formulation=("labelled",),
                 experiments=("table2", "table3", "proposition2"),
                 problems=(MarginLabelling,),
+                caution=(
+                    "Both halves rest along a path on which the loss falls, so that it ends at no local minimum: "
+                    "STATIONARY. Without the balance (9) one label for all rows is often the best."
+                ),
             ),
             System(
                 name="unsupervised multiclass support vector machine",
@@ -75,6 +84,10 @@ FAMILY = register(
                 equations="section 2.2",
                 formulation=("multiclass",),
                 problems=(UnsupervisedMargin,),
+                caution=(
+                    "It collapses as the network does: with two labels the two-class problem is tighter. Balance is "
+                    "what keeps one label from taking all rows."
+                ),
             ),
             System(
                 name="unsupervised two-class support vector machine",
@@ -82,6 +95,10 @@ FAMILY = register(
                 equations="(3); section 5, Proposition 1: the alternation over M and lambda",
                 formulation=("two_class", "two_class_dual", "keep_or_flip"),
                 problems=(PermutationInvariantMargin,),
+                caution=(
+                    "M has an entry for each pair of points, and each step factors matrices of that size: hundreds of "
+                    "points, not thousands. M need not have rank 1, and labels are read off it by another step."
+                ),
             ),
         ),
     )
