@@ -39,8 +39,8 @@ class System:
     name : the name used in texts. paper, equations : where it is defined. formulation : names of its formulations in
     ``convexstruct.models.<family>``. experiments : names that ``convexstruct reproduce`` takes. problems : the classes
     of its problems; empty means all of the family's. solvers : class names; empty means those of the family that take
-    one of ``problems``. caution : what no paper tells: how the system fails, in a sentence or two for its page of the site.
-    family : filled in by the `Family` that declares it.
+    one of ``problems``. caution : what no paper tells: how the system fails, in a sentence or two, for its page of the
+    site. family : filled in by the `Family` that declares it.
     """
 
     name: str

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
-from convexstruct.estimators.examples import Examples, feature_function, read_labels, read_sequences
+from numpy.typing import ArrayLike
+
+from convexstruct.estimators.examples import Examples, are_sentences, feature_function, read_labels, read_sequences
 from convexstruct.estimators.tagger import Tagger
 
 
@@ -37,9 +39,10 @@ class ChainTagger(Tagger):
         has none), or "balanced", positions / (S positions of the label), where the label is known; the cost of a
         position is multiplied by the weight of its true label.
     l1 : weight of |w|_1, with likelihood alone.
-    features : what X holds. None: features. "words": sentences, that is lists of words or of tuples (word, part of
-        speech, ..), whose features `word_features` computes; or a function that does so for one sequence, and returns
-        as many feature dicts or lists of names. A file keeps "words", but no function: give it again.
+    features : what X holds. "words": sentences, that is lists of words or of tuples (word, part of speech, ..), whose
+        features `word_features` computes; or a function that does so for one sequence, and returns as many feature
+        dicts or lists of names. None: sentences where training begins with a word or such a tuple, else features. A
+        file keeps "words", but no function: give it again.
     vectorizer : a DictVectorizer or FeatureHasher for feature dicts, of which a copy is fitted; None: DictVectorizer().
     solver : one of ``convexstruct.solvers``; None: the best known for the problem.
     tol, max_iterations, time_limit (seconds), progress : as in `convexstruct.solve`. Where a limit stops the run, `fit`
@@ -55,14 +58,29 @@ class ChainTagger(Tagger):
     Attributes
     ----------
     classes_ (S,) : the labels in order. coef_ (S, F), edge_coef_ (1, S, S) : w. vectorizer_ : fitted, None for tables.
-    n_features_in_ : F. C_ : the C of training. solution_, certificate_ : of the problem, the optimum certified. A file
-    keeps neither these nor C_.
+    n_features_in_ : F. reads_ : "words" or "features", what training with features=None found in X. C_ : the C of
+    training. solution_, certificate_ : of the problem, the optimum certified. A file keeps neither these nor C_.
     """
+
+    words: ClassVar[tuple[str, ...]] = ("reads_",)
 
     features: Any = field(default=None, kw_only=True)
 
+    reads_: str = field(init=False)
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Any:
+        super().fit(X, y, sample_weight)
+        self.reads_ = "words" if are_sentences(X) else "features"
+        return self
+
+    fit.__doc__ = Tagger.fit.__doc__
+
     def _read(self, X: Any, least: int) -> Examples:
-        return read_sequences(X, feature_function(self.features), least)
+        features = self.features
+        # no least number of examples is asked for in prediction, where X is read as in training
+        if features is None and (are_sentences(X) if least else self.reads_ == "words"):
+            features = "words"
+        return read_sequences(X, feature_function(features), least)
 
     def _read_labels(self, y: Any, examples: Examples) -> list[Any]:
         return read_labels(y, examples.lengths)

@@ -73,6 +73,17 @@ def feature_function(features: Any) -> Features | None:
     return function
 
 
+def are_sentences(X: Any) -> bool:
+    """Whether the first sequence of X that is not empty begins with a word, or with a tuple that does."""
+    several = (list, tuple, np.ndarray)
+    for one in X if isinstance(X, several) else ():
+        if not isinstance(one, several):
+            return False
+        if len(one):
+            return isinstance(one[0], str) or _is_word_with_columns(one[0])
+    return False
+
+
 def read_sequences(X: Any, features: Features | None = None, least: int = 0) -> Examples:
     """Sequences of feature dicts or of lists of names, or tables (positions, features), dense or sparse; a sequence may
     be empty. ``features``, where given, makes them of each entry of X first. ValueError if X is no list of at least

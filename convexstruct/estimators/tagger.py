@@ -35,7 +35,7 @@ from convexstruct.estimators.strongest import Strongest, strongest
 from convexstruct.families.log_linear import ConditionalRandomField, HiddenField
 from convexstruct.families.structured_svm import LatentSVM, StructuredSVM
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
-from convexstruct.validation.arguments import choice, flag, number, whole
+from convexstruct.validation.arguments import choice, described, flag, number, sentence, whole
 
 LOSSES = ("margin", "slack", "likelihood")
 #: The states of a run about which `fit` warns. On a problem that is not convex, STALLED is how a run should end.
@@ -229,7 +229,7 @@ class Tagger(Trained):
             }
             for name, (value, default) in unused.items():
                 if not isinstance(value, type(default)) or value != default:
-                    raise ValueError(f"{name} is not {default!r}, wanted that with loss='likelihood'")
+                    raise sentence(f"{name} is {described(value)}, wanted {default!r} with loss='likelihood'")
         elif number("l1", self.l1, least=0) > 0:
             raise ValueError(f"l1 is {self.l1:g}, wanted 0 with loss={loss!r}: only the likelihood has that penalty")
 

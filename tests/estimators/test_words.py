@@ -74,6 +74,18 @@ def test_a_tagger_of_words_is_one_of_their_features() -> None:
         np.testing.assert_array_equal(again.coef_, tagger.coef_)
 
 
+def test_sentences_are_known_by_their_first_word_and_read_so_in_prediction_and_from_files(tmp_path: Path) -> None:
+    for X in (WORDS, TAGGED, [[], *WORDS]):
+        y = [[], *KINDS] if len(X) > len(KINDS) else KINDS
+        plain, told = ChainTagger("likelihood").fit(X, y), ChainTagger("likelihood", features="words").fit(X, y)
+        np.testing.assert_array_equal(plain.coef_, told.coef_)
+        loaded = ChainTagger.load(plain.save(tmp_path / "tagger.npz"))
+        assert [each.tolist() for each in loaded.predict(X)] == [each.tolist() for each in told.predict(X)] == y
+    names = ChainTagger("likelihood").fit([[["a"], ["b"]]], [["A", "B"]])
+    with pytest.raises(ValueError, match="wanted a feature dict or a list of names of features; features='words'"):
+        names.predict(WORDS)  # which training did not see
+
+
 def test_a_file_of_columns_is_tagged_in_a_few_lines(tmp_path: Path) -> None:
     lines = "\n\n".join(
         "\n".join(f"{word} {tag} {kind}" for (word, tag), kind in zip(sentence, kinds))
@@ -101,7 +113,8 @@ def test_no_examples_have_no_predictions() -> None:
 @pytest.mark.parametrize(
     ("features", "X", "text"),
     [
-        (None, [[("Ann", "NNP"), ("sees", "VB")]], "wanted a feature dict or a list of names of features; features="),
+        (None, [[{"a": 1}, ("sees", "VB")]], "wanted a feature dict or a list of names of features; features="),
+        (None, [[], ["Ann", 3]], "X[1]: token 1 of a sentence is 3, wanted a word"),
         (None, [[["a"], {"b": 1}, 3]], "X[0][2] is 3, wanted a feature dict or a list of names of features"),
         (None, [[["a"], ["b", 1]]], "X[0][1] is"),
         ("bigrams", [["Ann", "sees"]], "features is 'bigrams', wanted words"),
@@ -154,7 +167,7 @@ def test_class_weights_multiply_the_cost_of_the_true_label(weights: Any) -> None
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"loss": "likelihood", "class_weight": "balanced"}, "class_weight is not None, wanted that with loss="),
+        ({"loss": "likelihood", "class_weight": "balanced"}, "class_weight is 'balanced', wanted None with loss="),
         ({"class_weight": "balanced", "cost": "zero_one"}, "class_weight is given, wanted None with cost='zero_one'"),
         ({"class_weight": "even"}, "class_weight is 'even', wanted None, 'balanced' or a mapping"),
         ({"class_weight": {"O": -1.0}}, "class_weight holds -1, wanted numbers of at least 0"),
