@@ -6,11 +6,10 @@ Each family has a file beside this one, `ablation_<family>.py`, with one list, `
 families share. A `Study` names instances and a solver; its mechanisms say how each is switched off: by other `options`
 of the solver, by other `numbers` of a module, whose comments there say what they are, or by another function in place
 of one. A study has several instances of one kind, each from its own seed (`seeds`), because a single run is partly
-chance; their figures are added. Time is process CPU time, the best of the
-repeats, and counts only if the certificate meets the gap wanted. Ratios are to the solver as it is: 1.2 says that
-without the mechanism it takes 20% longer. A mechanism that changes neither time nor rounds nor oracle calls by
-`MATTERS` in any study shown is named at the end, and so is one without which every study is faster: either should be
-removed unless other instances need it.
+chance; their figures are added. Time is process CPU time, the best of the repeats, and counts only if the certificate
+meets the gap wanted. Ratios are to the solver as it is: 1.2 says that without the mechanism it takes 20% longer. A
+mechanism that changes neither time nor rounds nor oracle calls by `MATTERS` in any study shown is named at the end, and
+so is one without which every study is faster: either should be removed unless other instances need it.
 An `Oracle` may stand in place of a solver: the fastest of several calls counts, and its gap is the error it reports.
 """
 
@@ -25,7 +24,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -39,6 +38,8 @@ MATTERS = 0.1
 REPEATS = 1
 #: Limit of one run in seconds of wall-clock time: what takes longer is reported as not solved.
 SECONDS = 20.0
+#: The `Figures` that are added over instances and compared.
+ADDED = ("seconds", "rounds", "calls")
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Mechanism:
     """One idea of a solver, and how to do without it.
 
     name : in a few words. options : fields of the solver's dataclass that are replaced. patches : "module:name" or
-    "module:Class.name" to the value that stands in its place while the run lasts.
+    "module:Class.name" to the value that stands in its place while the run lasts, module as a `place` is called.
     """
 
     name: str
@@ -54,12 +55,12 @@ class Mechanism:
     patches: Mapping[str, Any] = field(default_factory=dict)
 
 
-def numbers(module: ModuleType, **tried: Sequence[Any]) -> tuple[Mechanism, ...]:
-    """A mechanism for each value that is ``tried`` of a number with a name in ``module``: one at which it has no
+def numbers(module: str, **tried: Sequence[Any]) -> tuple[Mechanism, ...]:
+    """A mechanism for each value that is ``tried`` of a number with a name in a `place`: one at which it has no
     effect, or one that shows whether more or less of it would do as well."""
-    stem = module.__name__.rpartition(".")[2]
+    stem = module.rpartition(".")[2]
     return tuple(
-        Mechanism(f"{stem}.{name} = {value}", patches={f"{module.__name__}:{name}": value})
+        Mechanism(f"{stem}.{name} = {value}", patches={f"{module}:{name}": value})
         for name, values in tried.items()
         for value in values
     )
@@ -73,6 +74,11 @@ def options(**tried: Sequence[Any]) -> tuple[Mechanism, ...]:
 def seeds(make: Callable[..., Any], *sizes: Any, n: int = 3, **more: Any) -> list[Callable[[], Any]]:
     """``make`` of these sizes with seed=1, 2, ..., n."""
     return [partial(make, *sizes, seed=seed, **more) for seed in range(1, n + 1)]
+
+
+def sizes(make: Callable[..., Any], *each: Sequence[Any], **more: Any) -> list[Callable[[], Any]]:
+    """``make`` of each of some sizes."""
+    return [partial(make, *given, **more) for given in each]
 
 
 @dataclass(frozen=True)
@@ -110,6 +116,16 @@ class Oracle:
         return min(runs, key=lambda figures: figures.seconds)
 
 
+def timed(call: Callable[..., Any], calls: int = 5) -> Oracle:
+    """An `Oracle` without rounds whose error is not known; its builds make the arguments of ``call``."""
+
+    def told(instance: Any) -> tuple[int, float]:
+        call(*instance)
+        return 1, math.nan
+
+    return Oracle(told, calls)
+
+
 @dataclass(frozen=True)
 class Study:
     """A solver, or an `Oracle`, on some instances of one kind, to the relative gap ``tol``; each of ``builds`` makes a
@@ -128,6 +144,17 @@ def studies() -> list[Study]:
     return [study for name in names for study in importlib.import_module(f"benchmarks.{name}").STUDIES]
 
 
+@cache
+def place(name: str) -> ModuleType:
+    """The module of convexstruct that is the only one whose dotted name ends so; ValueError if there is no such."""
+    package = Path(__file__).resolve().parents[1] / "convexstruct"
+    found = sorted(package.rglob("*" + name.replace(".", "/") + ".py"))
+    found = [file for file in found if f".{'.'.join(file.with_suffix('').parts)}".endswith(f".{name}")]
+    if len(found) != 1:
+        raise ValueError(f"{len(found)} modules are called {name!r}, wanted one")
+    return importlib.import_module(".".join(("convexstruct", *found[0].relative_to(package).with_suffix("").parts)))
+
+
 @contextmanager
 def patched(patches: Mapping[str, Any]) -> Iterator[None]:
     """Replace the values of names, and restore them at the end; an unknown name raises an AttributeError."""
@@ -136,7 +163,7 @@ def patched(patches: Mapping[str, Any]) -> Iterator[None]:
         for path, value in patches.items():
             module, name = path.split(":")
             *owners, last = name.split(".")
-            owner: Any = importlib.import_module(module)
+            owner: Any = place(module)
             for each in owners:
                 owner = getattr(owner, each)
             before.append((owner, last, getattr(owner, last)))
@@ -151,25 +178,18 @@ def measure(study: Study, mechanism: Mechanism | None, repeats: int, limit: floa
     """The study without ``mechanism`` (None: as it is): the best of ``repeats`` runs of each instance, added."""
     each = [_measure(build, study, mechanism, repeats, limit) for build in study.builds]
     worst = max(each, key=lambda figures: figures.gap)
-    return Figures(
-        sum(figures.seconds for figures in each),
-        sum(figures.rounds for figures in each),
-        sum(figures.calls for figures in each),
-        worst.gap,
-        worst.status,
-    )
+    seconds, rounds, calls = (sum(getattr(one, name) for one in each) for name in ADDED)
+    return Figures(seconds, rounds, calls, worst.gap, worst.status)
 
 
-def _measure(
-    build: Callable[[], Any], study: Study, mechanism: Mechanism | None, repeats: int, limit: float
-) -> Figures:
+def _measure(build: Callable[[], Any], study: Study, without: Mechanism | None, repeats: int, limit: float) -> Figures:
     import convexstruct as cs
 
-    runs = []
+    without, runs = without or Mechanism(""), []
     for _ in range(repeats):
         problem = build()  # anew: what a run leaves cached on a problem would help the next
-        solver = study.solver if mechanism is None else replace(study.solver, **mechanism.options)
-        with patched({} if mechanism is None else mechanism.patches):
+        solver = replace(study.solver, **without.options)
+        with patched(without.patches):
             if isinstance(solver, Oracle):
                 runs.append(solver.measure(problem, study.tol))
                 continue
@@ -177,10 +197,10 @@ def _measure(
             solution = cs.solve(problem, solver, study.tol, time_limit=limit)
             seconds = time.process_time() - begin
         calls = solution.trace.oracle_calls[-1] if solution.trace.oracle_calls else 0
-        met = solution.status.name == "OPTIMAL"
         status = solution.status.name
-        runs.append(Figures(seconds if met else math.inf, solution.iterations, calls, solution.gap, status))
-        if not met:
+        seconds = seconds if status == "OPTIMAL" else math.inf
+        runs.append(Figures(seconds, solution.iterations, calls, solution.gap, status))
+        if math.isinf(seconds):
             break  # another run would most likely take the whole limit too
     return min(runs, key=lambda figures: figures.seconds)
 
@@ -191,8 +211,8 @@ def ratio(without: float, as_is: float) -> float:
 
 def moved(without: Figures, as_is: Figures) -> bool:
     """Whether the mechanism changes time, rounds or calls by `MATTERS`, or whether the gap is met at all."""
-    names = ("seconds", "rounds", "calls")
-    return any(not 1 - MATTERS < ratio(getattr(without, name), getattr(as_is, name)) < 1 + MATTERS for name in names)
+    ratios = (ratio(getattr(without, name), getattr(as_is, name)) for name in ADDED)
+    return any(not 1 - MATTERS < each < 1 + MATTERS for each in ratios)
 
 
 def run(study: Study, only: Sequence[str] | None, repeats: int, limit: float) -> dict[str, Figures]:

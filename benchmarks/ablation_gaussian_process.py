@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.ablation import Study, numbers, options, seeds
-from convexstruct.core import quasi_newton
 from convexstruct.families.gaussian_process import FunctionSpaceLBFGS, GaussianProcessSequences
-from convexstruct.families.gaussian_process.solvers import function_space_lbfgs
 from convexstruct.tolerances import HIGH
 
 
@@ -23,8 +21,8 @@ def _chains(sequences: int, labels: int, lam: float, seed: int, eta: float = 1.0
 
 MECHANISMS = (
     *options(memory=(1, 20)),
-    *numbers(function_space_lbfgs, REFRESH_FALL=(0.0,)),
-    *numbers(quasi_newton, WOLFE=(float("inf"),)),
+    *numbers("function_space_lbfgs", REFRESH_FALL=(0.0,)),
+    *numbers("quasi_newton", WOLFE=(float("inf"),)),
 )
 
 STUDIES = [

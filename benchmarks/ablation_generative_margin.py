@@ -11,29 +11,15 @@ import networkx as nx
 import numpy as np
 
 from benchmarks.ablation import Mechanism, Study, numbers, options, seeds
-from convexstruct.core import quasi_newton
 from convexstruct.core.quasi_newton import Pairs
 from convexstruct.datasets.generated.ring import EASY, HARD, Noise, ring
 from convexstruct.families.generative_margin import CuttingPlanes, EntropicProximal, GenerativeMargin, ProximalRSD
 from convexstruct.families.generative_margin.cases import CASES
-from convexstruct.families.generative_margin.solvers import (
-    cutting_planes,
-    inner_approximation,
-    proximal_rsd,
-    simplicial_master,
-)
 from convexstruct.families.generative_margin.solvers.entropic_proximal import (
-    covariance,
-    descent,
-    diagonal,
     method,
-    mixture,
-    newton,
-    stage,
 )
 from convexstruct.families.generative_margin.solvers.entropic_proximal.invariants import LocalVariance, local_variance
 from convexstruct.families.generative_margin.solvers.entropic_proximal.method import Run
-from convexstruct.oracles.chain import log_sums
 
 #: For polishing, each a tenth of the one before.
 GAMMAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
@@ -85,57 +71,49 @@ def _rough_by_cost(self: Run) -> bool:
 
 #: A covariance costs no evaluations.
 FREE = {
-    f"{covariance.__name__}:{name}": value
-    for name, value in (("PAIR_WORK", 0.0), ("STEP_WORK", 0.0), ("PASS_LABEL_WORK", 1e9))
+    f"covariance:{name}": value for name, value in (("PAIR_WORK", 0.0), ("STEP_WORK", 0.0), ("PASS_LABEL_WORK", 1e9))
 }
 METRIC = (
     *options(memory=(1,)),
-    Mechanism("pairs kept from stage to stage", patches={f"{quasi_newton.__name__}:Pairs.scale": _forget}),
-    Mechanism("invariants in the diagonal metric", patches={f"{stage.__name__}:local_variance": _no_invariants}),
-    Mechanism("local variance in the metric", patches={f"{stage.__name__}:local_variance": lambda *_: None}),
-    Mechanism("tau stays after a poor stage", patches={f"{method.__name__}:Run._cool": _always_cooler}),
-    Mechanism("slack in v (epsilon)", patches={f"{method.__name__}:Run._epsilon": lambda self: 0.0}),
-    *numbers(diagonal, METRIC_STEPS=(1,), VARIANCE_SHARE=(1.0,), LEAST_COUNT=(1e-9,)),
-    *numbers(descent, LONGEST_MOVE=(NEVER,)),
-    *numbers(method, ROUGH_COST=(NEVER,), ROUGH_DECREASE=(1.0,)),
+    Mechanism("pairs kept from stage to stage", patches={"quasi_newton:Pairs.scale": _forget}),
+    Mechanism("invariants in the diagonal metric", patches={"stage:local_variance": _no_invariants}),
+    Mechanism("local variance in the metric", patches={"stage:local_variance": lambda *_: None}),
+    Mechanism("tau stays after a poor stage", patches={"method:Run._cool": _always_cooler}),
+    Mechanism("slack in v (epsilon)", patches={"method:Run._epsilon": lambda self: 0.0}),
+    *numbers("entropic_proximal.diagonal", METRIC_STEPS=(1,), VARIANCE_SHARE=(1.0,), LEAST_COUNT=(1e-9,)),
+    *numbers("entropic_proximal.descent", LONGEST_MOVE=(NEVER,)),
+    *numbers("method", ROUGH_COST=(NEVER,), ROUGH_DECREASE=(1.0,)),
 )
 MECHANISMS = (
     *METRIC,
     *options(newton=(False,)),
-    Mechanism("one covariance for many stages", patches={f"{method.__name__}:Run._metric": _always_new}),
+    Mechanism("one covariance for many stages", patches={"method:Run._metric": _always_new}),
     Mechanism("covariance taken to cost nothing (PAIR_WORK, STEP_WORK)", patches=FREE),
-    *numbers(covariance, NEGLIGIBLE=(-1.0,), LEAST_COUNT=(0.0,)),
-    *numbers(log_sums, SMALLEST=(0.0,)),
-    *numbers(method, WAITED_SHARE=(0.0,), JUDGED=(4, NEVER), SMALL_WORK=(0.0, 1e9)),
-    *numbers(newton, RIDGE=(1e-3,)),
+    *numbers("covariance", NEGLIGIBLE=(-1.0,), LEAST_COUNT=(0.0,)),
+    *numbers("log_sums", SMALLEST=(0.0,)),
+    *numbers("method", WAITED_SHARE=(0.0,), JUDGED=(4, NEVER), SMALL_WORK=(0.0, 1e9)),
+    *numbers("newton", RIDGE=(1e-3,)),
 )
 #: Of use only where there are thousands of parameters.
 LARGE = (
-    Mechanism("mixtures as dual points", patches={f"{method.__name__}:Run._mixes": property(lambda self: False)}),
-    Mechanism("late rough stages", patches={f"{method.__name__}:Run._rough": property(_rough_by_cost)}),
-    *numbers(method, MIXED=(20,), MIX_EVERY=(20,)),
-    *numbers(mixture, ROWS=(5,), ROUNDS=(2,), VIOLATED=(1e-3,)),
+    Mechanism("mixtures as dual points", patches={"method:Run._mixes": property(lambda self: False)}),
+    Mechanism("late rough stages", patches={"method:Run._rough": property(_rough_by_cost)}),
+    *numbers("method", MIXED=(20,), MIX_EVERY=(20,)),
+    *numbers("mixture", ROWS=(5,), ROUNDS=(2,), VIOLATED=(1e-3,)),
 )
 #: Of use only where there are many examples.
-PILOT = (*options(pilot=(0,)), *numbers(method, MANY=(4,)))
+PILOT = (*options(pilot=(0,)), *numbers("method", MANY=(4,)))
 MASTERS = (
     *options(polish_every=(0,)),
-    *numbers(simplicial_master, RIDGES=((1e-9,),), TRIALS=(40,)),
-    *numbers(inner_approximation, POLISH_GAMMAS=((1e-1,), GAMMAS)),
-    *numbers(proximal_rsd, MASTER_SHARE=(0.1,)),
+    *numbers("simplicial_master", RIDGES=((1e-9,),), TRIALS=(40,)),
+    *numbers("inner_approximation", POLISH_GAMMAS=((1e-1,), GAMMAS)),
+    *numbers("proximal_rsd", MASTER_SHARE=(0.1,)),
 )
 INTERIOR = (
     *options(share=(0.01, 0.1)),
-    *numbers(
-        cutting_planes,
-        CENTRING=(0.1,),
-        TO_BORDER=(0.9,),
-        FIRST_DELTA=(1.0,),
-        LOWERED=(1e3,),
-        ROUGHEST=(10.0, NEVER),
-        GROWTH=(10.0, NEVER),
-        NEAR=(0.1,),
-    ),
+    *numbers("generative_margin.solvers.cutting_planes", CENTRING=(0.1,), TO_BORDER=(0.9,), FIRST_DELTA=(1.0,)),
+    *numbers("generative_margin.solvers.cutting_planes", LOWERED=(1e3,), ROUGHEST=(10.0, NEVER), GROWTH=(10.0, NEVER)),
+    *numbers("generative_margin.solvers.cutting_planes", NEAR=(0.1,)),
 )
 #: Small cases in which parameters end near 0, or at it.
 EDGES = [case.build for case in CASES if case.name in ("hmm-large-eta", "hmm-zeros-in-c")]

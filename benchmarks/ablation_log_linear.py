@@ -25,12 +25,6 @@ from convexstruct.families.log_linear import (
     MarkovRandomField,
     coherent,
 )
-from convexstruct.families.log_linear.solvers import (
-    descent,
-    double_loop,
-    importance_sampling,
-    lbfgs,
-)
 from convexstruct.features.graphs.factors import tabular_factors
 
 
@@ -102,15 +96,16 @@ def _by_inference(solver: Any) -> Oracle:
     return Oracle(call, calls=1)
 
 
-DIAGONAL = (*options(memory=(1, 20), metric=("scalar",)), *numbers(lbfgs, RENEWAL_ROUNDS=((0, 10**9),)))
+DIAGONAL = (*options(memory=(1, 20), metric=("scalar",)), *numbers("lbfgs", RENEWAL_ROUNDS=((0, 10**9),)))
 SCALAR = options(memory=(1, 20), metric=("diagonal",))
 TABLES = options(memory=(6,), metric=("diagonal",))
-MANY = numbers(lbfgs, SINGLE_FROM=(10**9,))
-FREE = (Mechanism("no look for a missing maximum", patches={f"{lbfgs.__name__}:separated": lambda *_: ""}),)
-BOUNDED = numbers(descent, BOUNDED_BELOW=(math.inf, 1.0))
-COHERENT = numbers(lbfgs, COHERENT_EIGENVALUE=(math.inf, 0.0), POWER_STEPS=(1,))
-LOOP_ENDS = numbers(double_loop, STATIONARY=(0.0, 1e-11, 1e-9))
-SAMPLING_ENDS = numbers(importance_sampling, STATIONARY=(0.0, 1e-7, 1e-5))
+MANY = numbers("lbfgs", SINGLE_FROM=(10**9,))
+FREE = (Mechanism("no look for a missing maximum", patches={"lbfgs:separated": lambda *_: ""}),)
+BOUNDED = numbers("solvers.descent", BOUNDED_BELOW=(math.inf, 1.0))
+COHERENT = numbers("lbfgs", COHERENT_EIGENVALUE=(math.inf, 0.0), POWER_STEPS=(1,))
+LOOP_ENDS = numbers("double_loop", STATIONARY=(0.0, 1e-11, 1e-9))
+SAMPLED = _by_inference(ImportanceSampling())
+SAMPLING_ENDS = numbers("importance_sampling", STATIONARY=(0.0, 1e-7, 1e-5))
 
 STUDIES = [
     Study("crf, independent features", seeds(_chain, 60, 20, 8, 30, beta=1.0), LBFGS(), 1e-6, DIAGONAL),
@@ -124,11 +119,5 @@ STUDIES = [
     Study("crf, metric, independent features", seeds(_chain, 60, 20, 8, 30, beta=1.0), Chosen(), 1e-6, COHERENT),
     Study("crf, metric, coherent features", seeds(_window, 60, 20, 6, 300, beta=0.1), Chosen(), 1e-6, COHERENT),
     Study("mrf, tree, double loop", seeds(_tree, 3, 300, lam=0.1), _by_inference(DoubleLoop()), 1e-8, LOOP_ENDS),
-    Study(
-        "mrf, importance sampling",
-        seeds(_grid, 4, 300, lam=0.1),
-        _by_inference(ImportanceSampling()),
-        1e-2,
-        SAMPLING_ENDS,
-    ),
+    Study("mrf, importance sampling", seeds(_grid, 4, 300, lam=0.1), SAMPLED, 1e-2, SAMPLING_ENDS),
 ]

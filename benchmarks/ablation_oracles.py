@@ -9,32 +9,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import networkx as nx
 import numpy as np
 
 import convexstruct as cs
-from benchmarks.ablation import Mechanism, Oracle, Study, numbers
+from benchmarks.ablation import Mechanism, Oracle, Study, numbers, sizes, timed
 from benchmarks.hidden_markov import drawn
 from convexstruct import datasets
 from convexstruct.arrays import Labels, Matrix, Tensor
 from convexstruct.families.log_linear import ConditionalRandomField
-from convexstruct.features.graphs import feature_sizes
 from convexstruct.features.graphs.factors import tabular_factors
 from convexstruct.graphs import Chains, chains
-from convexstruct.inference import baum_welch, gibbs
+from convexstruct.inference import baum_welch
 from convexstruct.inference.gibbs import Gibbs
 from convexstruct.inference.hidden_markov import HiddenMarkovModels, Observations
 from convexstruct.junction_trees import junction_tree
 from convexstruct.oracles.chain import (
     chain,
-    long_viterbi,
-    pieces,
-    probabilities,
-    terms,
-    two_labels,
 )
 from convexstruct.oracles.loopy import belief_propagation, minimum_cut, tree_reweighted
 from convexstruct.oracles.loopy.pairwise import Pairwise, pairwise
@@ -60,32 +53,14 @@ def _chain(
     return laid, node * rng.normal(size=(laid.n_positions, labels)), pairs
 
 
-def _sums(instance: Any) -> tuple[int, float]:
-    chain.sum_product(*instance)
-    return 1, math.nan
-
-
-def _best(instance: Any) -> tuple[int, float]:
-    chain.viterbi(*instance)
-    return 1, math.nan
-
-
-def _some_chains(*sizes: tuple[int, int, int], **options: Any) -> list[Callable[[], Any]]:
-    return [partial(_chain, *each, **options) for each in sizes]
-
-
 SIZES = ((1000, 20, 2), (1000, 20, 8), (300, 20, 26), (100, 20, 50), (3, 3000, 8))
-CHAIN = chain.__name__
 SUMS = (
-    *numbers(chain, EVENING_SWEEPS=(0, 1)),
-    Mechanism("log messages by products", patches={f"{CHAIN}:log_messages": lambda *_: None}),
-    Mechanism("rescaled messages", patches={f"{CHAIN}:rescaled": lambda *_: None}),
+    *numbers("chain.chain", EVENING_SWEEPS=(0, 1)),
+    Mechanism("log messages by products", patches={"chain.chain:log_messages": lambda *_: None}),
+    Mechanism("rescaled messages", patches={"chain.chain:rescaled": lambda *_: None}),
 )
-FORBIDDEN = numbers(terms, NEGLIGIBLE=(math.inf,), LEAST_CHAINS=(1,), LEAST_ROWS=(NEVER,))
-BEST = tuple(
-    Mechanism(f"BLOCK = {size}", patches={f"{each.__name__}:BLOCK": size for each in (chain,)})
-    for size in (NEVER, 1 << 13)
-)
+FORBIDDEN = numbers("terms", NEGLIGIBLE=(math.inf,), LEAST_CHAINS=(1,), LEAST_ROWS=(NEVER,))
+BEST = numbers("chain.chain", BLOCK=(NEVER, 1 << 13))
 
 
 # -- hidden Markov models ----------------------------------------------------------------------------------------------
@@ -114,32 +89,18 @@ def _two_kinds(n: int, length: int, states: int) -> Any:
     return model, Observations.read(symbols, 20)
 
 
-def _step(instance: Any) -> tuple[int, float]:
-    baum_welch.expected(instance[1], instance[0])
-    return 1, math.nan
-
-
-def _decode(instance: Any) -> tuple[int, float]:
-    instance[0].decode(instance[1])
-    return 1, math.nan
-
-
-def _models(stay: float = 0.0, blur: float = 0.0) -> list[Callable[[], Any]]:
-    sizes = ((10, 10_000, 2), (10, 10_000, 3), (10, 10_000, 10), (10, 5000, 26), (100, 1000, 8), (3, 1000, 8))
-    return [partial(_model, *each, stay, blur) for each in sizes]
-
-
-CUT_CHAINS = numbers(pieces, STEPS_SHARE=(0.0, 0.999), SHORTEST_PIECE=(16, 256), NUMBERS_A_STEP=(2048,))
+MODELS = ((10, 10_000, 2), (10, 10_000, 3), (10, 10_000, 10), (10, 5000, 26), (100, 1000, 8), (3, 1000, 8))
+CUT_CHAINS = numbers("pieces", STEPS_SHARE=(0.0, 0.999), SHORTEST_PIECE=(16, 256), NUMBERS_A_STEP=(2048,))
 STEP = (
     *CUT_CHAINS,
-    *numbers(probabilities, MOST_ROUNDS=(2,), SHARE_LEFT=(math.inf,), STEPS_BETWEEN=(1, NEVER)),
+    *numbers("probabilities", MOST_ROUNDS=(2,), SHARE_LEFT=(math.inf,), STEPS_BETWEEN=(1, NEVER)),
 )
 DECODE = (
     *CUT_CHAINS,
-    Mechanism("two labels by clipped maps", patches={f"{two_labels.__name__}:viterbi": lambda *_: None}),
-    Mechanism("messages computed again", patches={f"{long_viterbi.__name__}:_mend_messages": lambda *_: False}),
-    *numbers(long_viterbi, MOST_PIECES=(1, NEVER), EARLY_POSITIONS=(8, NEVER), DISAGREEING_SHARE=(0.0,)),
-    *numbers(long_viterbi, STEP_NUMBERS=(0, NEVER)),
+    Mechanism("two labels by clipped maps", patches={"two_labels:viterbi": lambda *_: None}),
+    Mechanism("messages computed again", patches={"long_viterbi:_mend_messages": lambda *_: False}),
+    *numbers("long_viterbi", MOST_PIECES=(1, NEVER), EARLY_POSITIONS=(8, NEVER), DISAGREEING_SHARE=(0.0,)),
+    *numbers("long_viterbi", STEP_NUMBERS=(0, NEVER)),
 )
 
 
@@ -163,35 +124,29 @@ def _tree(graph: nx.Graph, n: int, labels: int) -> Any:
     return junction_tree(g, [labels] * len(g)), factors, n, steps
 
 
-def _read(table: loss_counter.LossTable) -> Labels:
-    return table.labels(table.scores.argmax(axis=1))
+def _labels(by_loss: Callable[..., loss_counter.LossTable]) -> Callable[..., Labels]:
+    """Labels of the best loss of each example, read from its table."""
+
+    def read(*given: Any) -> Labels:
+        table = by_loss(*given)
+        return table.labels(table.scores.argmax(axis=1))
+
+    return read
 
 
-def _count(instance: Any) -> tuple[int, float]:
-    _read(loss_counter.by_loss(*instance))
-    return 1, math.nan
-
-
-def _count_on_tree(instance: Any) -> tuple[int, float]:
-    _read(loss_counter.by_loss_on_tree(*instance))
-    return 1, math.nan
-
-
-KEPT = numbers(loss_counter, KEPT_NUMBERS=(0,))
-COUNT = (*KEPT, *numbers(loss_counter, BLOCK=(1 << 13,)))
-ON_TREE = (*KEPT, *numbers(loss_counter, TREE_BLOCK=(1 << 17, 1 << 25)))
-TREES: list[Callable[[], Any]] = [
-    partial(_tree, nx.balanced_tree(2, 3), 300, 5),
-    partial(_tree, nx.balanced_tree(2, 4), 100, 13),
-    partial(_tree, nx.path_graph(20), 50, 26),
-    partial(_tree, nx.grid_2d_graph(4, 4), 100, 3),
-]
+KEPT = numbers("loss_counter", KEPT_NUMBERS=(0,))
+COUNT = (*KEPT, *numbers("loss_counter", BLOCK=(1 << 13,)))
+ON_TREE = (*KEPT, *numbers("loss_counter", TREE_BLOCK=(1 << 17, 1 << 25)))
+TREES = sizes(
+    _tree, (nx.balanced_tree(2, 3), 300, 5), (nx.balanced_tree(2, 4), 100, 13), (nx.path_graph(20), 50, 26),
+    (nx.grid_2d_graph(4, 4), 100, 3),
+)  # fmt: skip
 
 
 # -- graphs with cycles ------------------------------------------------------------------------------------------------
 
 
-def _potts(side: int, weight: float) -> Pairwise:
+def _potts(side: int, weight: float) -> tuple[Pairwise]:
     """A grid of two labels, those of its stripes more likely."""
     at = np.arange(side * side).reshape(side, side)
     edges = np.concatenate(
@@ -200,12 +155,7 @@ def _potts(side: int, weight: float) -> Pairwise:
     rng = np.random.default_rng([98, side])
     node = rng.normal(size=(side * side, 2))
     node[:, 1] += 0.5 * np.where((at % 50 > 25).ravel(), 1.0, -1.0)
-    return pairwise(node, edges, weight * rng.random(len(edges))[:, None, None] * np.eye(2))
-
-
-def _cut(scores: Pairwise) -> tuple[int, float]:
-    minimum_cut.minimum_cut(scores)
-    return 1, math.nan
+    return (pairwise(node, edges, weight * rng.random(len(edges))[:, None, None] * np.eye(2)),)
 
 
 def _whole_graph(*arguments: Any, prune: bool, _more: Any = minimum_cut._more_flow) -> Any:
@@ -264,97 +214,55 @@ def _grid_samples(side: int, labels: int, samples: int) -> Any:
     return Gibbs(factors), flat, start
 
 
-def _sweep(instance: Any) -> tuple[int, float]:
-    sampler, flat, start = instance
-    sampler.sweeps(flat, start, 2, np.random.default_rng(0))
-    return 1, math.nan
+def _sweep(sampler: Gibbs, flat: Any, start: Any) -> Any:
+    return sampler.sweeps(flat, start, 2, np.random.default_rng(0))
 
 
 FLOWS = (
-    *numbers(minimum_cut, GRADIENT_FROM=(NEVER,), GRADIENT_STEPS=(6, 100)),
-    Mechanism("nodes between source and sink only", patches={f"{minimum_cut.__name__}:_more_flow": _whole_graph}),
+    *numbers("minimum_cut", GRADIENT_FROM=(NEVER,), GRADIENT_STEPS=(6, 100)),
+    Mechanism("nodes between source and sink only", patches={"minimum_cut:_more_flow": _whole_graph}),
 )
-DAMPED = numbers(belief_propagation, DAMPING=(0.0, 0.9))
-SEVERAL = numbers(tree_reweighted, LEAST_TREES=(1,))
-SAMPLES = numbers(gibbs, BLOCK=(1 << 10, 1 << 23))
-EVEN = numbers(feature_sizes, EVEN_RATIO=(0.0, math.inf))
-FIELDS: list[Callable[[], Any]] = [
-    partial(_field, graph, labels, weight)
-    for graph in (nx.grid_2d_graph(10, 10), nx.cycle_graph(9))
-    for labels in (2, 8)
-    for weight in (0.5, 1.5)
-]
+DAMPED = numbers("belief_propagation", DAMPING=(0.0, 0.9))
+SEVERAL = numbers("tree_reweighted", LEAST_TREES=(1,))
+SAMPLES = numbers("gibbs", BLOCK=(1 << 10, 1 << 23))
+EVEN = numbers("feature_sizes", EVEN_RATIO=(0.0, math.inf))
+GRAPHS = (nx.grid_2d_graph(10, 10), nx.cycle_graph(9))
+FIELDS = sizes(_field, *((graph, labels, weight) for graph in GRAPHS for labels in (2, 8) for weight in (0.5, 1.5)))
 
+SUM, BEST_OF = timed(chain.sum_product), timed(chain.viterbi)
+EM, DECODED = (lambda model, seen: baum_welch.expected(seen, model)), timed(HiddenMarkovModels.decode, 3)
+LONG_TWO = ((10, 10_000, 2), (10, 10_000, 5), (20, 20_000, 3))
+LONG_SLOW = ((10, 10_000, 2), (10, 10_000, 3), (1, 10_000, 10))
+SHORT = ((100, 100, 2), (10, 150, 8), (10, 300, 26), (1, 500, 3))
+WITH_GAPS = ((1000, 20, 8), (300, 20, 26), (100, 20, 50), (20, 20, 200))
+COUNTED = ((1000, 20, 3), (1000, 20, 8), (300, 20, 26), (10, 300, 5))
+GRIDS = ((100, 2.0), (200, 1.0), (400, 1.0), (700, 1.0))
+SAMPLED = ((10, 2, 5000), (30, 2, 300), (30, 5, 300), (10, 13, 1000))
+
+#: An error is known, and bounded, of few.
 STUDIES = [
-    Study("oracles, sums", _some_chains(*SIZES), Oracle(_sums), 0.0, SUMS),
-    Study("oracles, sums, uneven", _some_chains(*SIZES, node=100.0, edge=10.0, rows=100.0), Oracle(_sums), 0.0, SUMS),
-    Study("oracles, sums, wide", _some_chains(*SIZES, edge=120.0), Oracle(_sums), 0.0, SUMS),
-    Study(
-        "oracles, sums, forbidden",
-        _some_chains((1000, 20, 8), (300, 20, 26), (100, 20, 50), (20, 20, 200), node=300.0, gone=0.3),
-        Oracle(_sums),
-        0.0,
-        FORBIDDEN,
-    ),
-    Study("oracles, best", _some_chains(*SIZES, (3000, 10, 26)), Oracle(_best), 0.0, BEST),
+    Study("oracles, sums", sizes(_chain, *SIZES), SUM, 0.0, SUMS),
+    Study("oracles, sums, uneven", sizes(_chain, *SIZES, node=100.0, edge=10.0, rows=100.0), SUM, 0.0, SUMS),
+    Study("oracles, sums, wide", sizes(_chain, *SIZES, edge=120.0), SUM, 0.0, SUMS),
+    Study("oracles, sums, forbidden", sizes(_chain, *WITH_GAPS, node=300.0, gone=0.3), SUM, 0.0, FORBIDDEN),
+    Study("oracles, best", sizes(_chain, *SIZES, (3000, 10, 26)), BEST_OF, 0.0, BEST),
     *(
-        Study(f"oracles, {name}, {kind}", _models(*sizes), Oracle(call, 3), 0.0, mechanisms)
-        for name, call, mechanisms in (("EM", _step, STEP), ("decode", _decode, DECODE))
-        for kind, sizes in (("quick", (0.0, 0.0)), ("lasting", (0.97, 0.5)), ("slow", (0.999, 0.9)))
+        Study(f"oracles, {name}, {kind}", sizes(_model, *MODELS, stay=stay, blur=blur), call, 0.0, mechanisms)
+        for name, call, mechanisms in (("EM", timed(EM, 3), STEP), ("decode", DECODED, DECODE))
+        for kind, stay, blur in (("quick", 0.0, 0.0), ("lasting", 0.97, 0.5), ("slow", 0.999, 0.9))
     ),
-    Study(
-        "oracles, decode, two kinds",
-        [partial(_two_kinds, *each) for each in ((10, 10_000, 2), (10, 10_000, 5), (20, 20_000, 3))],
-        Oracle(_decode, 3),
-        0.0,
-        DECODE,
-    ),
-    Study(
-        "oracles, decode, slow, few states",
-        [partial(_model, *each, 0.999, 0.9) for each in ((10, 10_000, 2), (10, 10_000, 3), (1, 10_000, 10))],
-        Oracle(_decode, 3),
-        0.0,
-        DECODE,
-    ),
-    Study(
-        "oracles, EM, short",
-        [partial(_model, *each) for each in ((100, 100, 2), (10, 150, 8), (10, 300, 26), (1, 500, 3))],
-        Oracle(_step),
-        0.0,
-        STEP,
-    ),
-    Study(
-        "oracles, by loss",
-        [partial(_counted, *each) for each in ((1000, 20, 3), (1000, 20, 8), (300, 20, 26), (10, 300, 5))],
-        Oracle(_count),
-        0.0,
-        COUNT,
-    ),
-    Study("oracles, by loss, trees", TREES, Oracle(_count_on_tree), 0.0, ON_TREE),
-    Study(
-        "oracles, cuts",
-        [partial(_potts, *each) for each in ((100, 2.0), (200, 1.0), (400, 1.0), (700, 1.0))],
-        Oracle(_cut, 2),
-        0.0,
-        FLOWS,
-    ),
+    Study("oracles, decode, two kinds", sizes(_two_kinds, *LONG_TWO), DECODED, 0.0, DECODE),
+    Study("oracles, decode, slow, few states", sizes(_model, *LONG_SLOW, stay=0.999, blur=0.9), DECODED, 0.0, DECODE),
+    Study("oracles, EM, short", sizes(_model, *SHORT), timed(EM), 0.0, STEP),
+    Study("oracles, by loss", sizes(_counted, *COUNTED), timed(_labels(loss_counter.by_loss)), 0.0, COUNT),
+    Study("oracles, by loss, trees", TREES, timed(_labels(loss_counter.by_loss_on_tree)), 0.0, ON_TREE),
+    Study("oracles, cuts", sizes(_potts, *GRIDS), timed(minimum_cut.minimum_cut, 2), 0.0, FLOWS),
     *(
-        Study(
-            f"oracles, {name} features",
-            [partial(_scaled, 200, common, scale) for common in (1.0, 3.0) for scale in scales],
-            Oracle(_fit, 2),
-            1e-6,
-            EVEN,
-        )
+        Study(f"oracles, {name} features", sizes(_scaled, *given), Oracle(_fit, 2), 1e-6, EVEN)
         for name, scales in (("even", (1.0,)), ("uneven", (30.0, 100.0, 1000.0)))
+        for given in [[(200, common, scale) for common in (1.0, 3.0) for scale in scales]]
     ),
     Study("oracles, beliefs", FIELDS, Oracle(_propagate, 2), 1e-9, DAMPED),
     Study("oracles, trees", FIELDS, Oracle(_bound, 2), 1.0, SEVERAL),
-    Study(
-        "oracles, Gibbs",
-        [partial(_grid_samples, *each) for each in ((10, 2, 5000), (30, 2, 300), (30, 5, 300), (10, 13, 1000))],
-        Oracle(_sweep, 3),
-        0.0,
-        SAMPLES,
-    ),
+    Study("oracles, Gibbs", sizes(_grid_samples, *SAMPLED), timed(_sweep, 3), 0.0, SAMPLES),
 ]

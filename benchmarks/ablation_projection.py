@@ -18,8 +18,7 @@ from benchmarks.ablation import Mechanism, Study, numbers, options
 from benchmarks.projection import Workload
 from convexstruct.arrays import Flags, Tensor, Vector
 from convexstruct.families.projection import BoxProjection, BreakpointSearch, MarginalAscent, MarginalProjection
-from convexstruct.oracles.box import projection
-from convexstruct.oracles.polytope import clique_tables, local_polytope
+from convexstruct.oracles.polytope import local_polytope
 from convexstruct.tolerances import HIGH
 
 #: More than any number of entries.
@@ -71,22 +70,21 @@ def _cold(
     return _evaluate(layout, m, weights, xi, local_polytope.unknown(layout.structure), slack)
 
 
-ASCENT = local_polytope.__name__
 MECHANISMS = (
-    Mechanism("start from a sample", patches={f"{projection.__name__}:Box.likely": lambda *_: 0.0}),
-    *numbers(projection, SMALLEST_SAMPLE=(1 << 15,), BLOCK=(ALL,), NEWTON_STEPS=(-1,)),
+    Mechanism("start from a sample", patches={"box.projection:Box.likely": lambda *_: 0.0}),
+    *numbers("box.projection", SMALLEST_SAMPLE=(1 << 15,), BLOCK=(ALL,), NEWTON_STEPS=(-1,)),
 )
-FAR = (*MECHANISMS, *numbers(projection, MOST_SHIFTS=(0,)))
+FAR = (*MECHANISMS, *numbers("box.projection", MOST_SHIFTS=(0,)))
 TABLES = (
-    Mechanism("diagonal metric", patches={f"{ASCENT}:_active": _even}),
-    Mechanism("shorter steps where D is curved", patches={f"{ASCENT}:_curvature": lambda *a: np.zeros(a[-1])}),
-    Mechanism("momentum", patches={f"{ASCENT}:_pushed": lambda momentum, _: (np.zeros_like(momentum), momentum)}),
-    Mechanism("momentum 0 against the gradient", patches={f"{ASCENT}:_pushed": _no_restart}),
-    Mechanism("thresholds of the round before", patches={f"{ASCENT}:evaluate": _cold}),
-    *numbers(local_polytope, EARLY_ACCURACY=(0.0,), SUM_ACCURACY=(0.0,)),
+    Mechanism("diagonal metric", patches={"local_polytope:_active": _even}),
+    Mechanism("shorter steps where D is curved", patches={"local_polytope:_curvature": lambda *a: np.zeros(a[-1])}),
+    Mechanism("momentum", patches={"local_polytope:_pushed": lambda momentum, _: (np.zeros_like(momentum), momentum)}),
+    Mechanism("momentum 0 against the gradient", patches={"local_polytope:_pushed": _no_restart}),
+    Mechanism("thresholds of the round before", patches={"local_polytope:evaluate": _cold}),
+    *numbers("local_polytope", EARLY_ACCURACY=(0.0,), SUM_ACCURACY=(0.0,)),
     *options(steps=(4, 100)),
 )
-CACHE = numbers(clique_tables, BLOCK=(ALL,))
+CACHE = numbers("clique_tables", BLOCK=(ALL,))
 CHAINS: list[Callable[[], Any]] = [
     *(partial(_chains, n, 8, s) for n, s in ((200, 2), (60, 10), (20, 26), (5, 50))),
     *(partial(_chains, 30, 8, 8, kind) for kind in ("ties", "sparse", "forbidden", "weighted", "edges")),

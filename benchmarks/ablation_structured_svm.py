@@ -29,22 +29,11 @@ from convexstruct.families.structured_svm import (
     RelaxedMargin,
     StructuredSVM,
 )
-from convexstruct.families.structured_svm import problem as svm_problem
-from convexstruct.families.structured_svm.solvers import (
-    dual_coordinate_ascent,
-    excessive_gap,
-    one_slack,
-    relaxed_margin,
-)
 from convexstruct.families.structured_svm.solvers.column_generation import (
     blocks,
-    column_generation,
-    pools,
     restricted_master,
 )
 from convexstruct.families.structured_svm.solvers.column_generation.pools import LabellingPools
-from convexstruct.features.graphs import feature_sizes
-from convexstruct.oracles.loopy import minimum_cut
 
 #: More than any count, size or ratio: a limit of this size has no effect.
 NEVER = 10**9
@@ -126,45 +115,51 @@ def _no_variances(features: Any, _weight: Any) -> Any:
 
 
 POOL_QP = (
-    Mechanism("Mehrotra's corrector", patches={f"{restricted_master.__name__}:_Newton.corrected": _boundary}),
-    Mechanism("system in the columns (gram)", patches={f"{pools.__name__}:LabellingPools.columns": _by_parameters}),
-    *numbers(restricted_master, SPREAD=(0.01, 0.5, 1.0)),
-    *numbers(pools, DENSE_SHARE=(2.0,)),
+    Mechanism("Mehrotra's corrector", patches={"restricted_master:_Newton.corrected": _boundary}),
+    Mechanism("system in the columns (gram)", patches={"pools:LabellingPools.columns": _by_parameters}),
+    *numbers("restricted_master", SPREAD=(0.01, 0.5, 1.0)),
+    *numbers("pools", DENSE_SHARE=(2.0,)),
 )
 #: SAMPLES are the bounds of what SAMPLED makes of the nodes.
 TEMPERING = (
     *options(stages=(0,)),
-    *numbers(column_generation, SWITCHES=((1e9,) * 3, (1e-9,) * 3, (3e-4,) * 3), SAMPLES=((0, 0), (8, 8))),
-    *numbers(column_generation, INNER_SHARE=(1e-9,), FEW_NODES=(0,)),
-    *numbers(tempering, POOR_SHARE=(NEVER,), UNJUDGED_STAGES=(1,), TEMPERATURE=(1.0,), SHRINK=(0.5,)),
+    *numbers("column_generation", SWITCHES=((1e9,) * 3, (1e-9,) * 3, (3e-4,) * 3), SAMPLES=((0, 0), (8, 8))),
+    *numbers("column_generation", INNER_SHARE=(1e-9,), FEW_NODES=(0,)),
+    *numbers("core.tempering", POOR_SHARE=(NEVER,), UNJUDGED_STAGES=(1,), TEMPERATURE=(1.0,), SHRINK=(0.5,)),
 )
-FILED = numbers(tempering, FAST_SHRINK=(tempering.SHRINK,), FAST_STEPS=(20,), SAMPLE_GAP=(1e-3, 10.0))
+FILED = numbers("core.tempering", FAST_SHRINK=(tempering.SHRINK,), FAST_STEPS=(20,), SAMPLE_GAP=(1e-3, 10.0))
 #: What serves features of different sizes.
 SIZES = (
-    Mechanism("L-BFGS in scaled weights", patches={f"{svm_problem.__name__}:uniform_variances": _no_variances}),
-    *numbers(feature_sizes, EVEN_RATIO=(math.inf,)),
-    *numbers(pools, LARGE=(20.0, 1e4, math.inf)),
-    *numbers(restricted_master, LEAST_LEFT=(0.1, 0.9), FALL=(0.999,)),
+    Mechanism("L-BFGS in scaled weights", patches={"structured_svm.problem:uniform_variances": _no_variances}),
+    *numbers("feature_sizes", EVEN_RATIO=(math.inf,)),
+    *numbers("pools", LARGE=(20.0, 1e4, math.inf)),
+    *numbers("restricted_master", LEAST_LEFT=(0.1, 0.9), FALL=(0.999,)),
 )
 BOTH = (*TEMPERING, *POOL_QP)
 DEAR = (
-    *numbers(tempering, POOR_SHARE=(NEVER,), LONGEST_STAGE=(1,)),
-    *numbers(column_generation, CHEAP_WORK=(0.0, 1e99), CHEAP_COLUMNS=(1,)),
+    *numbers("core.tempering", POOR_SHARE=(NEVER,), LONGEST_STAGE=(1,)),
+    *numbers("column_generation", CHEAP_WORK=(0.0, 1e99), CHEAP_COLUMNS=(1,)),
 )
-LONG, TINY = numbers(column_generation, LONG=(NEVER,)), numbers(column_generation, TINY_NODES=(0,))
-FEW = numbers(column_generation, FEW_WEIGHTS=(0,))
-CUTS = numbers(minimum_cut, GRADIENT_FROM=(NEVER,))
-ONE_SLACK = (*options(cache=(0,), forget=(NEVER,)), *numbers(one_slack, CACHED_SHARE=(0.0,), PATIENCE=(1,)))
+LONG, TINY = numbers("column_generation", LONG=(NEVER,)), numbers("column_generation", TINY_NODES=(0,))
+FEW = numbers("column_generation", FEW_WEIGHTS=(0,))
+CUTS = numbers("minimum_cut", GRADIENT_FROM=(NEVER,))
+ONE_SLACK = (*options(cache=(0,), forget=(NEVER,)), *numbers("one_slack", CACHED_SHARE=(0.0,), PATIENCE=(1,)))
 FRANK_WOLFE, N_SLACK = options(block=(1,), average=(False,)), options(block=(1,), inner=(0.0,))
 POOLED_BLOCKS = (
-    *numbers(blocks, CONJUGATE_STEPS=(0, 60), BATCH=(4, 128), INNER_SHARE=(0.0,), MOST_STEPS=(1,)),
-    *numbers(blocks, POOL_SHARE=(-1.0, 2.0)),
-    Mechanism("labellings of the evaluation (seen)", patches={f"{blocks.__name__}:Ascent.decode": _own_only}),
+    *numbers("column_generation.blocks", CONJUGATE_STEPS=(0, 60), BATCH=(4, 128), INNER_SHARE=(0.0,), MOST_STEPS=(1,)),
+    *numbers("column_generation.blocks", POOL_SHARE=(-1.0, 2.0)),
+    Mechanism("labellings of the evaluation (seen)", patches={"column_generation.blocks:Ascent.decode": _own_only}),
 )
 #: Where BLOCK_ROUNDS and STEP_WORK let exact pools take over, and where they hand over.
-TAKEN_OVER, HANDED_OVER = numbers(column_generation, BLOCK_ROUNDS=(40,)), numbers(column_generation, GROWN_WORK=(1e99,))
-COORDINATES = (*options(sweeps=(1,)), *numbers(dual_coordinate_ascent, INNER_SHARE=(0.0,)))
-GAP = numbers(excessive_gap, FIRST_GUESS=(1.0,), GUESS_FALL=(1.0,))
+TAKEN_OVER = numbers("column_generation", BLOCK_ROUNDS=(40,))
+HANDED_OVER = numbers("column_generation", GROWN_WORK=(1e99,))
+COORDINATES = (*options(sweeps=(1,)), *numbers("dual_coordinate_ascent", INNER_SHARE=(0.0,)))
+GAP = numbers("solvers.excessive_gap", FIRST_GUESS=(1.0,), GUESS_FALL=(1.0,))
+RELAXED = (
+    *numbers("relaxed_margin", TEMPERATURE=(0.25, 1.0), LEAP=(0.7,), SHRINK=(0.3,), STEPS=(20,), MEMORY=(10,)),
+    *numbers("relaxed_margin", STAGES=(9,)),
+)
+WIDE_SLACK = partial(_text, 15, 8000, 6, 1, 100.0, scaling="slack")
 CUT: dict[str, Any] = {"associative": True, "inference": "minimum_cut"}
 
 STUDIES = [
@@ -183,27 +178,13 @@ STUDIES = [
     Study("svm, one slack", seeds(_chains, 40, 8, 4, 15), OneSlack(), 1e-4, ONE_SLACK),
     Study("svm, n slack", seeds(_chains, 40, 8, 4, 15), NSlack(), 1e-6, (*N_SLACK, *POOL_QP)),
     Study("svm, more weights than columns", seeds(_chains, 15, 5, 3, 400), NSlack(), 1e-6, POOL_QP),
-    Study(
-        "svm, relaxed",
-        seeds(_images, 3, 6, n=2, inference="relaxed"),
-        RelaxedMargin(),
-        1e-4,
-        numbers(
-            relaxed_margin, TEMPERATURE=(0.25, 1.0), LEAP=(0.7,), SHRINK=(0.3,), STEPS=(20,), MEMORY=(10,), STAGES=(9,)
-        ),
-    ),
+    Study("svm, relaxed", seeds(_images, 3, 6, n=2, inference="relaxed"), RelaxedMargin(), 1e-4, RELAXED),
     Study("svm, block Frank-Wolfe", seeds(_chains, 40, 8, 4, 15, n=2), BlockFrankWolfe(), 1e-2, FRANK_WOLFE),
     Study("svm, pooled blocks", seeds(_text, 100, 1000, 8, n=2), Blocks(), 3e-3, POOLED_BLOCKS),
     Study("svm, many labels", seeds(_chains, 40, 8, 40, 10, n=1), ColumnGeneration(), 1e-6, HANDED_OVER),
     Study("svm, a time stamp", seeds(_stamped, 20, 5, 30, 5, n=2), ColumnGeneration(), 1e-6, SIZES),
     Study("svm, wide text", [partial(_text, 15, 8000, 6, 2, 200.0)], ColumnGeneration(), 1e-6, TAKEN_OVER),
-    Study(
-        "svm, wide text, slack scaling",
-        [partial(_text, 15, 8000, 6, 1, 100.0, scaling="slack")],
-        ColumnGeneration(),
-        1e-4,
-        TAKEN_OVER,
-    ),
+    Study("svm, wide text, slack scaling", [WIDE_SLACK], ColumnGeneration(), 1e-4, TAKEN_OVER),
     Study("svm, coordinates", seeds(_chains, 30, 6, 3, 10, n=2), DualCoordinateAscent(), 1e-3, COORDINATES),
     Study("svm, excessive gap", seeds(_chains, 4, 4, 3, 5, n=2), ExcessiveGap(), 1e-1, GAP),
 ]

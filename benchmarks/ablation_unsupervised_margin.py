@@ -18,14 +18,6 @@ from benchmarks.unsupervised_margin import GAP, Points, Workload, drawn
 from convexstruct.arrays import Matrix, Vector
 from convexstruct.core.certificates import relative_gap
 from convexstruct.families.unsupervised_margin import InteriorPoint, LowRank, UnsupervisedMargin
-from convexstruct.families.unsupervised_margin.solvers import (
-    alternating,
-    central_path,
-    diagonal,
-    low_rank,
-    reduced_admm,
-    splitting,
-)
 from convexstruct.families.unsupervised_margin.solvers.alternating import semidefinite_half
 from convexstruct.families.unsupervised_margin.solvers.diagonal import best_diagonal
 from convexstruct.families.unsupervised_margin.solvers.reduced_admm import ReducedADMM
@@ -79,32 +71,32 @@ def _as_found(splitting: Any, point: Any) -> Any:
 
 
 BOUNDS = (
-    Mechanism("polishing before the repair", patches={f"{splitting.__name__}:Splitting.polished": _as_found}),
-    *numbers(splitting, POLISHING=(3, 30)),
+    Mechanism("polishing before the repair", patches={"splitting:Splitting.polished": _as_found}),
+    *numbers("splitting", POLISHING=(3, 30)),
     Mechanism(
         "best diagonal (best_diagonal)",
-        patches={f"{each.__name__}:best_diagonal": _given for each in (splitting, low_rank)},
+        patches={f"{each}:best_diagonal": _given for each in ("splitting", "low_rank")},
     ),
 )
 OF_FACTORS = (
     *BOUNDS,
     *options(memory=(1,)),
-    *numbers(low_rank, PENALTY_FACTOR=(1.0,), VIOLATION_FALL=(math.inf,), GRADIENT_FACTOR=(1.0,), EXTRA_COLUMNS=(0,)),
-    *numbers(low_rank, ROWS_A_STAGE=(1e-6, 1e6), ADMM_PENALTY=(3.0, 45.0), BOUND_RATIO=(math.inf,)),
+    *numbers("low_rank", PENALTY_FACTOR=(1.0,), VIOLATION_FALL=(math.inf,), GRADIENT_FACTOR=(1.0,), EXTRA_COLUMNS=(0,)),
+    *numbers("low_rank", ROWS_A_STAGE=(1e-6, 1e6), ADMM_PENALTY=(3.0, 45.0), BOUND_RATIO=(math.inf,)),
 )
 OF_ADMM = (
     *BOUNDS,
     *options(memory=(0,), relaxation=(1.0,), changes=(0,), every=(1,)),
-    *numbers(reduced_admm, BOUND_RATIO=(1.0, math.inf), CHANGE=(1.2, 4.0)),
+    *numbers("reduced_admm", BOUND_RATIO=(1.0, math.inf), CHANGE=(1.2, 4.0)),
 )
-OF_PATH = numbers(central_path, SHORT_OF_BORDER=(0.7, 0.999), LEAST_FALL=(0.0, 0.05, 0.5))
-OF_INTERIOR = (*options(barrier=(1e-3, 10.0)), *OF_PATH, *numbers(central_path, BLOCK=(8, 10**6)))
-OF_DIAGONAL = numbers(diagonal, BARRIER_FALL=(0.5,), LAST_BARRIER=(1e-10, 1e-7), LEAST_EIGENVALUE=(1e-8, 0.1))
+OF_PATH = numbers("central_path", SHORT_OF_BORDER=(0.7, 0.999), LEAST_FALL=(0.0, 0.05, 0.5))
+OF_INTERIOR = (*options(barrier=(1e-3, 10.0)), *OF_PATH, *numbers("central_path", BLOCK=(8, 10**6)))
+OF_DIAGONAL = numbers("solvers.diagonal", BARRIER_FALL=(0.5,), LAST_BARRIER=(1e-10, 1e-7), LEAST_EIGENVALUE=(1e-8, 0.1))
 OF_HALVES = (
-    *numbers(alternating, PENALTY=(0.1, 1.0), RELAXATION=(1.0,), STEPS=(500,)),
+    *numbers("alternating", PENALTY=(0.1, 1.0), RELAXATION=(1.0,), STEPS=(500,)),
     Mechanism(
         "bounds after many steps (STEPS)",
-        patches={f"{alternating.__name__}:STEPS": 5, f"{alternating.__name__}:BRACKETS": 2000},
+        patches={"alternating:STEPS": 5, "alternating:BRACKETS": 2000},
     ),
 )
 DIAGONALS = [partial(_diagonal, 30, 5, off, seed) for off in (1e-3, 1.0) for seed in (1, 2)]

@@ -20,6 +20,7 @@ from benchmarks.generative_margin import FAST, START, Workload
 from benchmarks.measure import Run, Session
 from convexstruct.core.registry import families
 from convexstruct.families.generative_margin import EntropicProximal
+from convexstruct.oracles.chain import pieces
 
 SMALL = Workload(sequences=4, length=6, states=3, noise="EASY", tol=1e-3)
 
@@ -228,10 +229,17 @@ def test_every_mechanism_names_options_and_places_that_there_are(study: Study) -
 
 
 def test_a_patch_of_a_name_that_is_not_there_is_an_error_and_undoes_the_others() -> None:
-    patches = {"benchmarks.ablation:MATTERS": 7.0, "benchmarks.ablation:NOWHERE": 0}
-    with pytest.raises(AttributeError, match="NOWHERE"), patched(patches):
+    before = pieces.STEPS_SHARE
+    with pytest.raises(AttributeError, match="NOWHERE"), patched({"pieces:STEPS_SHARE": 7.0, "pieces:NOWHERE": 0}):
         pass
-    assert ablation.MATTERS == 0.1
+    assert before == pieces.STEPS_SHARE < 7.0
+
+
+@pytest.mark.parametrize(("name", "found"), [("nowhere", 0), ("ieces", 0), ("cutting_planes", 3)])
+def test_a_place_is_called_by_so_much_of_its_name_that_it_is_the_only_one(name: str, found: int) -> None:
+    assert ablation.place("chain.pieces") is ablation.place("pieces") is pieces
+    with pytest.raises(ValueError, match=f"{found} modules are called '{name}'"):
+        ablation.place(name)
 
 
 def test_what_moves_nothing_anywhere_and_what_only_costs_are_named() -> None:
