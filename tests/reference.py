@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from convexstruct.core.solution import Status
-from convexstruct.models import Formulation, Reference
+from convexstruct.models import FORMULATIONS, Formulation, Reference
 from convexstruct.models.constraint_generation import ConstraintGeneration
 from convexstruct.tolerances import HIGH, ROUNDING
 
@@ -19,6 +19,21 @@ def with_solvers(names: Iterable[str]) -> list[tuple[str, str]]:
     cones otherwise; how a program is handed over does not depend on the instance."""
     every = list(names)
     return [*((name, "CLARABEL") for name in every), (every[0], "SCS")]
+
+
+def same_optimum(family: str, instances: Iterable[str]) -> list[tuple[str, str, str]]:
+    """(instance, formulation, solver): every second formulation of the family with the optimum p* on two instances,
+    the others on the next two; both solvers on the first instance."""
+    same = [name for name, entry in FORMULATIONS.items() if entry.family == family and entry.optimum == "p*"]
+    pairs = enumerate(with_solvers(instances))
+    return [(name, each, solver) for i, (name, solver) in pairs for j, each in enumerate(same) if (i // 2 + j) % 2 == 0]
+
+
+def stated(name: str, problem: Any) -> Formulation:
+    """The formulation "family.name" of ``problem``."""
+    built = FORMULATIONS[name].builder(problem)
+    assert isinstance(built, Formulation)
+    return built
 
 
 class Stated(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -49,6 +50,32 @@ def test_the_bounds_are_valid_though_the_solver_is_sloppy(family: str, slack: st
     assert abs(tight.gap) < ROUNDING * 100
     bounds_hold(run, 0.5 * (tight.primal + tight.lower_bound))
     assert max(run.problem.residuals(solution.point).values(), default=0.0) < ROUNDING
+
+
+@pytest.mark.parametrize(
+    ("family", "rows", "least", "upper"),
+    [
+        ("generative_margin", "3", -hmm(0).c @ np.log(hmm(0).c), np.inf),  # the entropy of c, where no margin is asked
+        ("structured_svm", "margin", 0.0, float(svm(0).features.lengths.sum())),  # every label may be wrong
+    ],
+)
+def test_a_step_says_what_it_added_and_the_next_master_holds_it(
+    family: str, rows: str, least: float, upper: float
+) -> None:
+    run = RUNS[family]("n")
+    first = run.step()
+    assert (first.number, first.status) == (1, "optimal")
+    assert first.lower_bound == pytest.approx(least, rel=ROUNDING)
+    assert upper == np.inf or first.primal == pytest.approx(upper, rel=HIGH.gap)
+    assert first.violation > 0
+    assert 0 < first.added <= 4
+    assert run.master is not None
+    assert rows not in run.master.equations
+    assert re.match(rf"ConstraintGeneration\(n_slack\w*: 1 rounds, {first.added} constraints, ", repr(run))
+    second = run.step()
+    assert run.master.equations[rows][0].shape == (first.added,)
+    assert second.lower_bound > first.lower_bound
+    assert rf"\tag{{{rows}}}" in run.master.latex
 
 
 @every_family

@@ -167,7 +167,18 @@ REFUSALS = (
     ),
     *(
         Door(build, {"problem": PLAIN}, [({"problem": FLOOR}, "problem has constraints of (28)-(30)")])
-        for build in (dual, proximal, one_slack)
+        for build in (dual, one_slack)
+    ),
+    Door(
+        proximal,
+        {"problem": PLAIN, "gamma": 1.0, "centre": None},
+        [
+            ({"problem": FLOOR}, "problem has constraints of (28)-(30)"),
+            *(({"gamma": bad}, "gamma is") for bad in (0.0, -1.0, np.nan, np.inf)),
+            ({"centre": np.full(12, -np.inf)}, "centre contains NaN or infinity, wanted a finite theta"),
+            ({"centre": np.zeros(3)}, "theta has shape (3,)"),
+        ],
+        names=("theta",),
     ),
     Door(
         compact_dual,

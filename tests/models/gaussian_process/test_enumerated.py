@@ -7,22 +7,17 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from convexstruct.core.driver import solve
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
-from convexstruct.models import FORMULATIONS, Formulation
+from convexstruct.models import Formulation
 from convexstruct.tolerances import HIGH, MID
-from tests.families.gaussian_process.kernel_chains import every_kernel, optimum, small, written_out
+from tests.families.gaussian_process.kernel_chains import every_kernel, optimum, small
 from tests.reference import optimum as reference
+from tests.reference import stated
 
 Builder = Callable[[GaussianProcessSequences], Formulation]
 
 NAMES = ["primal", "dual", "compact_primal", "compact_dual"]
 every_form = pytest.mark.parametrize("name", NAMES)
-
-
-def built(name: str, problem: GaussianProcessSequences) -> Formulation:
-    formulation: Formulation = FORMULATIONS[f"gaussian_process.{name}"].builder(problem)
-    return formulation
 
 
 @every_form
@@ -32,7 +27,7 @@ def test_each_form_has_the_optimum_of_every_labelling_written_out(
     name: str, kernel: tuple[str, dict[str, float]], stationary: bool
 ) -> None:
     problem = small(0, kernel, stationary=stationary)
-    assert reference(built(name, problem)).value == pytest.approx(optimum(problem), rel=HIGH.gap)
+    assert reference(stated(f"gaussian_process.{name}", problem)).value == pytest.approx(optimum(problem), rel=HIGH.gap)
 
 
 @every_form
@@ -43,7 +38,7 @@ def test_each_form_has_the_optimum_of_every_labelling_written_out(
 )
 def test_each_form_is_right_at_the_edges(name: str, changed: dict[str, float]) -> None:
     problem = small(1, stationary=NAMES.index(name) % 2 == 0, **changed)  # type: ignore[arg-type]  # options of several types
-    value = reference(built(name, problem)).value
+    value = reference(stated(f"gaussian_process.{name}", problem)).value
     assert value == pytest.approx(optimum(problem), rel=HIGH.gap, abs=HIGH.gap)
 
 
@@ -51,14 +46,14 @@ def test_each_form_is_right_at_the_edges(name: str, changed: dict[str, float]) -
 def test_marginals_that_agree_in_one_direction_only_bound_nothing(dropped: str) -> None:
     """The dual's value without one of its constraints exceeds the optimum, and so is no lower bound."""
     problem = small(4, lam=0.2)
-    loose = built("compact_dual", problem).without(dropped).reference()
+    loose = stated("gaussian_process.compact_dual", problem).without(dropped).reference()
     assert loose.value > optimum(problem) * (1 + MID.gap)
 
 
 def test_the_terms_of_the_sums_are_probabilities() -> None:
     """At the optimum the messages' terms are q(s | s'), and their multipliers the marginals of the compact dual."""
     problem = small(5)
-    forward, marginal = built("compact_primal", problem), built("compact_dual", problem)
+    forward, marginal = (stated(f"gaussian_process.compact_{side}", problem) for side in ("primal", "dual"))
     reference(forward)
     reference(marginal)
     chains, s = problem.chains, problem.n_labels
@@ -73,29 +68,10 @@ def test_the_terms_of_the_sums_are_probabilities() -> None:
     assert sums == pytest.approx(label, abs=MID.gap)
 
 
-def test_the_distributions_of_the_dual_are_those_of_gibbs() -> None:
-    problem = small(6)
-    formulation = built("dual", problem)
-    reference(formulation)
-    beta = np.asarray(formulation.variables["beta"].value)
-    naive = written_out(problem)
-    cuts = np.cumsum([len(rows) for rows in naive.each])[:-1]
-    assert naive.dual(np.split(np.maximum(beta, 0.0), cuts)) == pytest.approx(optimum(problem), rel=HIGH.gap)
-
-
-def test_the_compact_forms_agree_with_the_fast_path_where_nothing_can_be_written_out() -> None:
-    problem = small(7, lengths=(30, 1, 22, 17), n_labels=4)
-    solution = solve(problem)
-    slack = HIGH.gap * solution.primal
-    for name in ("compact_primal", "compact_dual"):
-        value = reference(built(name, problem)).value
-        assert solution.lower_bound - slack <= value <= solution.primal + slack
-
-
 def test_the_compact_forms_grow_with_the_length_and_the_others_with_the_labellings() -> None:
     cones = {}
     for length in (3, 6):
         problem = small(10, lengths=(length,))
-        cones[length] = {name: built(name, problem).sizes.cones["exponential"] for name in NAMES}
+        cones[length] = {name: stated(f"gaussian_process.{name}", problem).sizes.cones["exponential"] for name in NAMES}
     assert cones[6]["primal"] == cones[3]["primal"] * 27
     assert cones[6]["compact_dual"] - cones[3]["compact_dual"] == 3 * 3 * 9

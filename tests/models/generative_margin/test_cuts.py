@@ -37,24 +37,6 @@ def test_the_bounds_of_every_round_enclose_the_enumerated_optimum(name: str, one
     assert sum(step.added for step in run.rounds) == sum(int(kept.sum()) if not one else 1 for kept in run.in_master)
 
 
-def test_a_step_says_what_it_added_and_the_next_master_holds_it() -> None:
-    run = n_slack(hmm(0))
-    first = run.step()
-    assert (first.number, first.status) == (1, "optimal")
-    assert first.violation > 0
-    assert 0 < first.added <= 4
-    assert run.master is not None
-    assert "3" not in run.master.equations
-    assert repr(run).startswith(f"ConstraintGeneration(n_slack: 1 rounds, {first.added} constraints, ")
-    second = run.step()
-    assert run.master.equations["3"][0].shape == (first.added,)
-    assert second.lower_bound > first.lower_bound
-    assert r"\tag{3}" in run.master.latex
-    # without any margin the master is at ln c, and its bound is the entropy of c
-    c = hmm(0).c
-    assert first.lower_bound == pytest.approx(float(-c @ np.log(c)), rel=ROUNDING)
-
-
 def test_the_ring_is_solved_where_no_enumeration_is_possible() -> None:
     data = ring(4, 6, 4, seed=1)
     problem = GenerativeMargin.hmm(data.symbols, data.states, 4, data.n_symbols, eta=0.2, loss="ring")

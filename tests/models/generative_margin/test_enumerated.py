@@ -15,10 +15,9 @@ from convexstruct.models.generative_margin import enumerated as generative_margi
 from convexstruct.models.generative_margin.compact import compact_dual
 from convexstruct.tolerances import HIGH, LOW
 from tests.models.generative_margin.instances import INSTANCES, hmm
-from tests.reference import agrees, certified_optimum, close, optimum, with_solvers
+from tests.reference import agrees, certified_optimum, close, optimum, same_optimum
 
-OWN = {name.split(".")[1]: entry for name, entry in FORMULATIONS.items() if name.startswith("generative_margin.")}
-SAME = [name for name, entry in OWN.items() if entry.optimum == "p*"]
+SAME = [name for name, entry in FORMULATIONS.items() if entry.family == "generative_margin" and entry.optimum == "p*"]
 
 
 @cache
@@ -28,19 +27,10 @@ def instance(name: str) -> tuple[GenerativeMargin, float]:
     return problem, certified_optimum(generative_margin.primal(problem))
 
 
-#: Every second formulation on each instance, the others on the next; both solvers on the first instance.
-TRIED = [
-    (name, formulation, solver)
-    for i, (name, solver) in enumerate(with_solvers(INSTANCES))
-    for j, formulation in enumerate(SAME)
-    if (i + j) % 2 == 0
-]
-
-
-@pytest.mark.parametrize(("name", "formulation", "solver"), TRIED)
+@pytest.mark.parametrize(("name", "formulation", "solver"), same_optimum("generative_margin", INSTANCES))
 def test_every_formulation_has_the_same_optimum_and_certifies_itself(name: str, formulation: str, solver: str) -> None:
     problem, expected = instance(name)
-    agrees(OWN[formulation].builder(problem), expected, solver)
+    agrees(FORMULATIONS[formulation].builder(problem), expected, solver)
 
 
 def test_where_c_is_zero_the_formulations_still_agree_and_certify_themselves() -> None:
@@ -50,10 +40,11 @@ def test_where_c_is_zero_the_formulations_still_agree_and_certify_themselves() -
     c[problem.layout.block_start[::2]] = 0.0
     c /= problem.layout.block_sum(c)[problem.layout.block_of]
     problem = GenerativeMargin(problem.features, c, 0.1)
-    solutions = {name: OWN[name].builder(problem).solve("CLARABEL") for name in SAME}
-    for name, solution in solutions.items():
+    best = generative_margin.primal(problem).solve("CLARABEL").primal
+    for name in SAME:
+        solution = FORMULATIONS[name].builder(problem).solve("CLARABEL")
         assert solution.status is Status.OPTIMAL, f"{name}: {solution.message}"
-        assert close(solution.primal, solutions["primal"].primal)
+        assert close(solution.primal, best)
 
 
 def test_without_margins_the_optimum_is_the_entropy_of_c() -> None:

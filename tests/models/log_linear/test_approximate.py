@@ -10,20 +10,15 @@ from scipy.special import entr
 from convexstruct.families.log_linear.examples import triangle
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.features.graphs.factors import read_factors, tabular_factors
-from convexstruct.models import FORMULATIONS, Formulation
 from convexstruct.models.log_linear.approximate import bethe, spanning_trees
 from convexstruct.models.log_linear.statement import parameters
 from convexstruct.tolerances import HIGH, MID
 from tests.families.log_linear.fields import CAMEL, GRAPHS, drawn
-
-
-def built(name: str, problem: MarkovRandomField) -> Formulation:
-    formulation: Formulation = FORMULATIONS[f"log_linear.{name}"].builder(problem)
-    return formulation
+from tests.reference import stated
 
 
 def solved(name: str, problem: MarkovRandomField) -> float:
-    return float(built(name, problem).reference().value)
+    return float(stated(f"log_linear.{name}", problem).reference().value)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +32,7 @@ def solved(name: str, problem: MarkovRandomField) -> float:
 def test_camel_of_the_triangle(side: str, wanted: float, edge: list[list[float]]) -> None:
     """The features and symmetry leave one belief: its Bethe entropy by hand, three pairs less three nodes."""
     problem = triangle(CAMEL[side])
-    formulation = built("camel", problem)
+    formulation = stated("log_linear.camel", problem)
     reference = formulation.reference()
     table = np.array(edge)
     by_hand = 3 * entr(table).sum() - 3 * entr(table.sum(axis=0)).sum()
@@ -49,7 +44,7 @@ def test_camel_of_the_triangle(side: str, wanted: float, edge: list[list[float]]
 
 def test_the_multipliers_of_the_moments_are_minus_theta() -> None:
     """Inside the polytope; on its border theta_11 is minus infinity, and the multiplier as large as a solver goes."""
-    inside = built("camel", triangle(CAMEL["inside"]))
+    inside = stated("log_linear.camel", triangle(CAMEL["inside"]))
     inside.reference()
     theta = parameters(inside)
     table = np.array(
@@ -60,7 +55,7 @@ def test_the_multipliers_of_the_moments_are_minus_theta() -> None:
     by_b00 = -np.log(table[0]) + np.log(table[1]) + 0.5 * (np.log(node[0]) - np.log(node[1]))
     by_b11 = -np.log(table[2]) + np.log(table[1]) - 0.5 * (np.log(node[0]) - np.log(node[1]))
     np.testing.assert_allclose(theta, [-by_b00, -by_b11], atol=MID.gap)
-    border = built("camel", triangle(CAMEL["printed"]))
+    border = stated("log_linear.camel", triangle(CAMEL["printed"]))
     border.reference()
     assert parameters(border)[1] < -10.0
 
@@ -77,8 +72,8 @@ def test_on_forests_both_are_exact(name: str, graph: str, penalty: dict[str, flo
     ("name", "graph"), [("camel", "cycle"), ("tree_reweighted", "cycle"), ("tree_reweighted", "grid")]
 )
 def test_only_on_forests_is_the_optimum_certified_for_elsewhere_it_is_another(name: str, graph: str) -> None:
-    assert built(name, drawn("path", 0, beta=0.5)).reference().certified
-    assert not built(name, drawn(graph, 0, beta=0.5)).reference().certified
+    assert stated(f"log_linear.{name}", drawn("path", 0, beta=0.5)).reference().certified
+    assert not stated(f"log_linear.{name}", drawn(graph, 0, beta=0.5)).reference().certified
 
 
 @pytest.mark.parametrize("graph", ["cycle", "grid"])
@@ -98,7 +93,7 @@ def test_one_cycle_with_trees_that_hang_from_it_is_oriented_and_more_are_refused
     np.testing.assert_array_equal(into + weights.root, 1.0)
     assert {tuple(sorted(edge)) for edge in weights.given} == {tuple(sorted(edge)) for edge in graph.edges}
     with pytest.raises(ValueError, match=r"2 independent cycles .* not concave; use 'tree_reweighted', or the double"):
-        built("camel", drawn("grid"))
+        stated("log_linear.camel", drawn("grid"))
 
 
 @pytest.mark.parametrize("graph", sorted(GRAPHS))
@@ -117,7 +112,7 @@ def test_the_weights_of_spanning_trees_are_a_mean_over_trees(graph: str) -> None
 def test_a_factor_of_three_variables_is_refused() -> None:
     problem = MarkovRandomField.read(read_factors([2, 2, 2], [[0, 1, 2]]), [[0, 1, 0], [1, 1, 1]])
     with pytest.raises(ValueError, match=r"scopes\[0\] has 3 variables, wanted 1 or 2"):
-        built("tree_reweighted", problem)
+        stated("log_linear.tree_reweighted", problem)
 
 
 def test_a_graph_without_edges_has_the_entropy_of_its_nodes() -> None:

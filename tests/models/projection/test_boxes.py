@@ -8,18 +8,11 @@ import pytest
 import convexstruct as cs
 from convexstruct.families.projection.box import BoxProjection
 from convexstruct.families.projection.tables import MarginalProjection
-from convexstruct.models import FORMULATIONS, Formulation
 from convexstruct.models.projection.polytopes import agreements, variables
 from convexstruct.oracles.box.projection import Box
 from convexstruct.tolerances import HIGH, MID
 from tests.oracles.polytope.instances import GRAPHS, enumerated, instance, matrix
-from tests.reference import optimum
-
-
-def build(name: str, problem: object) -> Formulation:
-    found = FORMULATIONS[f"projection.{name}"].builder(problem)
-    assert isinstance(found, Formulation)
-    return found
+from tests.reference import optimum, stated
 
 
 def box(seed: int) -> BoxProjection:
@@ -45,7 +38,7 @@ def test_a_box_gives_what_the_best_active_set_gives(name: str, seed: int) -> Non
         np.broadcast_to(x, (5,)) for x in (problem.m, problem.lower, problem.upper, problem.s, problem.d)
     )
     best = enumerated(m, lower, upper, s, problem.z, d)
-    formulation = build(name, problem)
+    formulation = stated(f"projection.{name}", problem)
     assert optimum(formulation).value == pytest.approx(problem.primal({"a": best}), abs=HIGH.gap * 10)
     solution = formulation.solve(tol=MID)
     assert solution.status is cs.Status.OPTIMAL
@@ -54,9 +47,9 @@ def test_a_box_gives_what_the_best_active_set_gives(name: str, seed: int) -> Non
 
 def test_a_box_without_bounds_has_no_such_constraint() -> None:
     problem = BoxProjection(np.array([1.0, 2.0, 3.0]), -np.inf, np.inf, 1.0, 0.0)
-    assert "box" not in build("box", problem).equations
+    assert "box" not in stated("projection.box", problem).equations
     for name in ("box", "box_dual"):
-        solution = build(name, problem).solve()
+        solution = stated(f"projection.{name}", problem).solve()
         np.testing.assert_allclose(solution.point["a"], [-1.0, 0.0, 1.0], atol=HIGH.feasibility * 10)
 
 
@@ -65,7 +58,7 @@ def test_primal_and_dual_of_tables_meet_in_the_ascent_s_optimum(name: str) -> No
     problem = graph(name)
     ours = cs.solve(problem, tol=1e-8)
     for form in ("tables", "tables_dual"):
-        formulation = build(form, problem)
+        formulation = stated(f"projection.{form}", problem)
         assert optimum(formulation).value == pytest.approx(ours.primal, rel=HIGH.gap)
         solution = formulation.solve()
         assert solution.status is cs.Status.OPTIMAL, solution.message
@@ -75,9 +68,9 @@ def test_primal_and_dual_of_tables_meet_in_the_ascent_s_optimum(name: str) -> No
 @pytest.mark.parametrize("name", ["junction tree", "nodes and edges", "one clique", "apart", "one label", "star"])
 def test_on_junction_trees_the_labellings_say_the_same(name: str) -> None:
     problem = graph(name, 1)
-    solution = build("labellings", problem).solve()
+    solution = stated("projection.labellings", problem).solve()
     assert solution.status is cs.Status.UNCERTIFIED
-    assert solution.primal == pytest.approx(optimum(build("tables", problem)).value, rel=HIGH.gap)
+    assert solution.primal == pytest.approx(optimum(stated("projection.tables", problem)).value, rel=HIGH.gap)
 
 
 @pytest.mark.parametrize("nodes", [True, False])
@@ -87,8 +80,8 @@ def test_on_chains_of_unequal_lengths_too(nodes: bool) -> None:
     p, q = sum(lengths), sum(lengths) - 3
     node = rng.normal(size=(p, 2)) if nodes else None
     problem = MarginalProjection.chains(lengths, rng.normal(size=(q, 2, 2)), node, scale=[1.0, 0.5, 2.0])
-    value = optimum(build("labellings", problem)).value
-    assert optimum(build("tables", problem)).value == pytest.approx(value, rel=HIGH.gap)
+    value = optimum(stated("projection.labellings", problem)).value
+    assert optimum(stated("projection.tables", problem)).value == pytest.approx(value, rel=HIGH.gap)
     assert cs.solve(problem, tol=HIGH).primal == pytest.approx(value, rel=2 * HIGH.gap)
 
 
@@ -98,7 +91,7 @@ def test_on_a_triangle_agreement_is_less_than_a_distribution() -> None:
     problem = MarginalProjection.graph(["ab", "bc", "ca"], [apart] * 3)
     assert cs.solve(problem, tol=HIGH).primal <= HIGH.gap
     with pytest.raises(ValueError, match="form no junction tree"):
-        build("labellings", problem)
+        stated("projection.labellings", problem)
 
 
 @pytest.mark.parametrize("name", GRAPHS)

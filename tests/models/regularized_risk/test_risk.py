@@ -18,10 +18,7 @@ from convexstruct.models.regularized_risk import risk as regularized_risk
 from convexstruct.models.regularized_risk.support_vectors import svm_dual
 from convexstruct.tolerances import HIGH, ROUNDING
 from tests.models.regularized_risk.risks import INSTANCES, SIGNS, binary, features
-from tests.reference import agrees, certified_optimum, close, optimum, with_solvers
-
-OWN = {name.split(".")[1]: entry for name, entry in FORMULATIONS.items() if name.startswith("regularized_risk.")}
-SAME = [name for name, entry in OWN.items() if entry.optimum == "p*"]
+from tests.reference import agrees, certified_optimum, close, optimum, same_optimum, stated
 
 
 @cache
@@ -31,19 +28,10 @@ def instance(name: str) -> tuple[RegularizedRisk, float]:
     return problem, certified_optimum(regularized_risk.primal(problem))
 
 
-#: Every second formulation on each instance, the others on the next; both solvers on the first instance.
-TRIED = [
-    (name, formulation, solver)
-    for i, (name, solver) in enumerate(with_solvers(INSTANCES))
-    for j, formulation in enumerate(SAME)
-    if (i + j) % 2 == 0
-]
-
-
-@pytest.mark.parametrize(("name", "formulation", "solver"), TRIED)
+@pytest.mark.parametrize(("name", "formulation", "solver"), same_optimum("regularized_risk", INSTANCES))
 def test_every_formulation_has_the_same_optimum_and_certifies_itself(name: str, formulation: str, solver: str) -> None:
     problem, expected = instance(name)
-    built = OWN[formulation].builder(problem)
+    built = FORMULATIONS[formulation].builder(problem)
     agrees(built, expected, solver)
     assert all(part.latex for part in built.parts.values())
 
@@ -51,7 +39,7 @@ def test_every_formulation_has_the_same_optimum_and_certifies_itself(name: str, 
 @pytest.mark.parametrize(("name", "formulation"), [*zip(INSTANCES, itertools.cycle(("svm", "svm_dual")))])
 def test_with_c_for_lam_the_optimum_is_p_over_lam(name: str, formulation: str) -> None:
     problem, expected = instance(name)
-    built = OWN[formulation].builder(problem)
+    built = stated(f"regularized_risk.{formulation}", problem)
     said = optimum(built)
     assert said.certified
     assert close(said.value, expected / problem.lam)
@@ -83,7 +71,7 @@ def test_the_multipliers_are_the_adjoints_variables() -> None:
     """alpha from (2) and from v = A w, w from (11), the bias from its condition in (20): each is optimal."""
     problem, expected = instance("binary, bias, weighted")
     for name, label, sign in (("primal", "2", 1.0), ("nesterov", "17", -1.0)):
-        built = OWN[name].builder(problem)
+        built = stated(f"regularized_risk.{name}", problem)
         optimum(built)
         alpha = sign * np.asarray(built.dual_values[label])
         assert max(problem.dual_residuals({"alpha": alpha}).values()) <= HIGH.feasibility

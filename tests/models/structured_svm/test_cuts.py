@@ -49,22 +49,6 @@ def test_constraint_generation_reaches_the_enumerated_optimum(name: str, build: 
         assert close(optimum(build(problem)).value, expected)
 
 
-def test_a_step_says_what_it_added_and_the_next_master_holds_it() -> None:
-    run = n_slack_cuts(svm(0))
-    first = run.step()
-    assert (first.number, first.status, first.lower_bound) == (1, "optimal", 0.0)
-    at_zero = float(svm(0).features.lengths.sum())  # every label may be wrong
-    assert first.primal == pytest.approx(at_zero, rel=HIGH.gap)
-    assert 0 < first.added <= 4
-    assert run.master is not None
-    assert "margin" not in run.master.equations
-    assert repr(run).startswith(f"ConstraintGeneration(n_slack_cuts: 1 rounds, {first.added} constraints, 0 <= ")
-    second = run.step()
-    assert run.master.equations["margin"][0].shape == (first.added,)
-    assert second.lower_bound > first.lower_bound
-    assert r"\tag{margin}" in run.master.latex
-
-
 def test_the_constraint_added_is_the_most_violated_one() -> None:
     problem = svm(23, loss=COSTS, scaling="slack", weighted=True, C=0.5)
     run = n_slack_cuts(problem)
@@ -79,7 +63,7 @@ def test_the_constraint_added_is_the_most_violated_one() -> None:
 
 
 def test_chains_too_long_to_write_out_have_the_optimum_of_their_marginals() -> None:
-    problem = svm(0, lengths=(30, 1, 12), n_labels=4, C=0.05)
+    problem = svm(0, lengths=(10, 1, 5), n_labels=4, C=0.05)
     solution = n_slack_cuts(problem).run(HIGH)
     assert solution.status is Status.OPTIMAL, solution.message
     assert close(solution.primal, optimum(marginals(problem)).value)

@@ -43,7 +43,7 @@ def test_on_any_small_graph_exact_marginals_are_the_labellings_and_the_local_pol
         assert close(above, expected.primal)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_one_way_consistency_as_printed_overestimates(seed: int) -> None:
     problem = svm(seed, lengths=(4, 3), C=2.0)
     formulation = marginals(problem)

@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
-from convexstruct.families.unsupervised_margin import UnsupervisedMargin
-from convexstruct.models.formulation import Formulation
 from convexstruct.models.unsupervised_margin import full, indicators, multiclass, reduced
 from convexstruct.tolerances import HIGH, LOW, ROUNDING
 from tests.models.unsupervised_margin.instances import INSTANCES, least, losses
-from tests.reference import SOLVERS, optimum
-
-PAIRED = [name for name in INSTANCES if "points" not in name]
+from tests.reference import SOLVERS, optimum, with_solvers
 
 
-@pytest.mark.parametrize("name", INSTANCES)
-def test_the_full_and_the_reduced_sdp_have_one_optimum_below_every_margin_loss(name: str) -> None:
+@pytest.mark.parametrize(("name", "solver"), with_solvers(INSTANCES))
+def test_the_full_and_the_reduced_sdp_have_one_optimum_below_every_margin_loss(name: str, solver: str) -> None:
     problem = INSTANCES[name]()
-    expected = optimum(reduced(problem)).value
+    expected = optimum(reduced(problem), solver).value
     assert optimum(full(problem)).value == pytest.approx(expected, rel=HIGH.gap)
     assert expected < least(name)
-
-
-@pytest.mark.parametrize("build", [reduced, full])
-@pytest.mark.parametrize("name", ["a small beta", "three labels", "points"])
-def test_a_first_order_solver_agrees(name: str, build: Callable[[UnsupervisedMargin], Formulation]) -> None:
-    problem = INSTANCES[name]()
-    said = optimum(build(problem), "SCS")
-    assert said.value == pytest.approx(optimum(reduced(problem)).value, rel=HIGH.gap)
-    assert said.certified
 
 
 @pytest.mark.parametrize("name", INSTANCES)
@@ -91,13 +76,6 @@ def test_without_9_all_rows_have_one_label() -> None:
     formulation = reduced(problem)
     assert formulation.without("9").reference().value == pytest.approx(one_label, rel=HIGH.gap)
     assert one_label < optimum(formulation).value * (1 + LOW.gap) < 0
-
-
-@pytest.mark.parametrize("name", ["chains", "a small beta"])
-def test_without_9_the_optimum_is_lower(name: str) -> None:
-    formulation = reduced(INSTANCES[name]())
-    expected = optimum(formulation).value
-    assert formulation.without("9").reference().value < expected - LOW.gap * abs(expected)
 
 
 def test_the_collapse_does_not_even_notice_that_nu_agrees_in_one_direction() -> None:
