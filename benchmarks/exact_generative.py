@@ -48,10 +48,8 @@ class Listed:
         self.first = first = np.searchsorted(features.examples.example, np.arange(problem.n_examples + 1))
         here = [range(first[k], first[k + 1]) for k in table.example]
         b = np.array([sum(costs[p][s] for p, s in zip(*pair)) for pair in zip(here, table.labels)], dtype=object)
-        masses, of = (
-            problem.eta * exactly(problem.examples.weights),
-            [table.example == k for k in range(len(first) - 1)],
-        )
+        masses = problem.eta * exactly(problem.examples.weights)
+        of = [table.example == k for k in range(len(first) - 1)]
         self.groups = [(weight, a[rows], b[rows]) for weight, rows in zip(masses, of)]
         self.labels, self.c = [table.labels[rows] for rows in of], exactly(problem.c)
         self.blocks = [slice(i, j) for i, j in pairwise([*problem.layout.block_start, problem.dimension])]

@@ -38,10 +38,8 @@ NO_PAIRS = "none"
 
 def optimum(problem: BoxProjection) -> Any:
     """The least value, exactly."""
-    m, s, d, low, high = (
-        exactly(np.broadcast_to(each, problem.n))
-        for each in (problem.m, problem.s, problem.d, problem.lower, problem.upper)
-    )
+    data = (problem.m, problem.s, problem.d, problem.lower, problem.upper)
+    m, s, d, low, high = (exactly(np.broadcast_to(each, problem.n)) for each in data)
     w = s / (d * d)
 
     def at(rho: Any) -> Exactly:
@@ -152,11 +150,8 @@ def alike(rng: RANDOM, _: bool) -> Instance:
     size, sign = 10.0 ** rng.uniform(-100, 100), float(rng.choice([-1.0, 1.0]))
     kernel = np.full((n, n), sign * size) + np.diag(np.full(n, 2.0 * n * size))
     problem = by_kernel(kernel, [n], kappa, (balance, 1.0), size * float(rng.uniform(0.1, 10)), pairs=NO_PAIRS)
-    m = (
-        min(ONE, (n * (ONE / kappa + balance) - 1) / (n - 1))
-        if sign > 0
-        else max(ZERO, (ONE * n / kappa - 1) / (n - 1))
-    )
+    low, high = (ONE * n / kappa - 1) / (n - 1), (n * (ONE / kappa + balance) - 1) / (n - 1)
+    m = min(ONE, high) if sign > 0 else max(ZERO, low)
     best = {"M": np.where(np.eye(n, dtype=bool), 1.0, float(m)), "N": np.zeros((0, 0))}
     least = value(problem, best | {"M": np.where(np.eye(n, dtype=bool), 1, m)})
     u, y = np.full(n, max(float(kernel[0, 1]), 0.0)), rng.normal(size=n) * 10.0 ** rng.uniform(-20, 0) * kernel[0, 0]
@@ -170,10 +165,8 @@ def cancelling(rng: RANDOM, _: bool) -> Instance:
     round, all that is left is what these numbers are wrong by.
     """
     kind, n = str(rng.choice(["features", "equal rows", "N", "M", "none"])), int(rng.integers(4, 9))
-    kappa, options = (
-        int(rng.choice([2, 3])),
-        {"beta": 10.0 ** rng.uniform(-9, 0), "label_balance": 0.5, "pair_balance": 1.0},
-    )
+    kappa = int(rng.choice([2, 3]))
+    options = {"beta": 10.0 ** rng.uniform(-9, 0), "label_balance": 0.5, "pair_balance": 1.0}
     if kind in ("features", "equal rows"):
         one = kind == "equal rows"
         features = rng.normal(size=(1 if one else n, 30)) + np.where(np.arange(30) < 2, 1e6, 0.0)

@@ -13,13 +13,12 @@ Every batch runs in a process of its own, so that one that dies is counted.
 from __future__ import annotations
 
 import argparse
-import copy
 import json
 import math
 import subprocess
 import sys
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -99,19 +98,8 @@ def spoilt(value: Any, rng: np.random.Generator) -> Any:
 
 
 #: Arguments that take functions; trials that put any other callable there are skipped.
-FUNCTIONS = (
-    "callback",
-    "dual_point",
-    "features",
-    "record",
-    "progress",
-    "decided",
-    "solver",
-    "joint_feature",
-    "loss",
-    "best",
-)
-
+FUNCTIONS = ("callback", "decided", "progress", "record", "solver")
+FUNCTIONS += ("best", "dual_point", "features", "joint_feature", "loss")
 
 #: What may be the name of a variable, besides strings and whole numbers: all that can be hashed.
 NAMES = (bytes, object, Hostile, Endless, type, type(Ellipsis), type(NotImplemented), type(lambda: 0), complex, tuple)
@@ -133,9 +121,9 @@ def shape_of(value: Any) -> tuple[int, ...] | None:
 
 def empty(value: Any) -> bool:
     """Whether it is a list, or an array, of nothing."""
-    return (
-        len(value) == 0 if isinstance(value, (list, tuple)) else type(value) is np.ndarray and value.shape[:1] == (0,)
-    )
+    if type(value) is np.ndarray:
+        return value.shape[:1] == (0,)
+    return isinstance(value, (list, tuple)) and not value
 
 
 def excused(door: str, name: str, value: Any, sound: Any) -> bool:
@@ -187,12 +175,17 @@ def renamed(value: Any, sound: Any) -> bool:
     return alike and all(isinstance(each, (str, int)) or type(each) in NAMES for each in names)
 
 
+def blank() -> dict[str, Any]:
+    """What is said of a door that was not tried."""
+    return {"trials": 0, "count": Counter(), "examples": {}}
+
+
 def run(n: int, seed: int, found: dict[str, Any] | None = None) -> dict[str, dict[str, Any]]:
     """``n`` trials in this process: for each door the trials, what went wrong by kind, and an example of each."""
     found = doors() if found is None else found
     rng = np.random.default_rng(seed)
     names = sorted(found)
-    table: dict[str, dict[str, Any]] = {name: {"trials": 0, "count": Counter(), "examples": {}} for name in names}
+    table = {name: blank() for name in names}
     for _ in range(n):
         name = names[rng.integers(len(names))]
         call, sound = found[name]
@@ -238,25 +231,23 @@ def main() -> int:
     if asked.batch:
         print(json.dumps(run(asked.n, asked.seed)))
         return 0
-    total: dict[str, dict[str, Any]] = {}
-    done = 0
+    total, done = defaultdict[str, dict[str, Any]](blank), 0
     while done < asked.n:
         size = min(BATCH, asked.n - done)
         command = [sys.executable, __file__, "--batch", "--n", str(size), "--seed", str(asked.seed + done)]
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
         done += size
         if ended.returncode != 0:
-            row = total.setdefault("(a batch)", {"trials": 0, "count": Counter(), "examples": {}})
-            row["count"]["crashes"] += 1
-            row["examples"]["crashes"] = f"status {ended.returncode}: {ended.stderr[-300:]}"
+            total["(a batch)"]["count"]["crashes"] += 1
+            total["(a batch)"]["examples"]["crashes"] = f"status {ended.returncode}: {ended.stderr[-300:]}"
             continue
         for name, part in json.loads(ended.stdout.splitlines()[-1]).items():
-            row = total.setdefault(name, {"trials": 0, "count": Counter(), "examples": {}})
+            row = total[name]
             row["trials"] += part["trials"]
             row["count"].update(part["count"])
             row["examples"] = part["examples"] | row["examples"]
     print(f"{'door':40}{'trials':>8}" + "".join(f"{kind:>10}" for kind in KINDS))
-    sums = copy.copy(Counter[str]())
+    sums = Counter[str]()
     for name, row in sorted(total.items()):
         sums.update(row["count"])
         print(f"{name[:39]:40}{row['trials']:8}" + "".join(f"{row['count'][kind]:10}" for kind in KINDS))

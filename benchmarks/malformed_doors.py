@@ -1,8 +1,8 @@
 """The doors (public functions, constructors, methods) that `benchmarks.malformed` tries, each with valid arguments.
 
-Each row of ``tests/**/refusals.py`` is a door; so are, for
-every family of the registry, its problems (`solve`, `certify`, points, dual points, predictions), the options of its
-solvers and the formulations that write labellings out. `others` has what no table knows.
+Each row of ``tests/**/refusals.py`` is a door; so are, for every family of the registry, its problems (`solve`,
+`certify`, points, dual points, predictions), the options of its solvers and the formulations that write labellings out.
+`others` has what no table knows.
 """
 
 from __future__ import annotations
@@ -86,10 +86,8 @@ def of_problems(problems: Mapping[str, Any]) -> Doors:
     found: Doors = {}
     for name, problem in problems.items():
         first = cs.solve(problem, tol="LOW")
-        found[f"certify {name}"] = (
-            cs.certify,
-            {"problem": problem, "point": first.point, "dual_point": first.dual_point},
-        )
+        of_run = {"problem": problem, "point": first.point, "dual_point": first.dual_point}
+        found[f"certify {name}"] = (cs.certify, of_run)
         for key, value in first.point.items():
             found[f"point {name} {key}"] = (_with(problem.as_point, first.point, key), {key: value})
         for key, value in (first.dual_point or {}).items():
@@ -138,12 +136,8 @@ Rows = list[tuple[str, tuple[Any, dict[str, Any]]]]
 
 def of_data() -> Rows:
     """Graphs, generators, loaders, readers of real sets from arrays, and the methods of these sets."""
-    letters = {
-        "pixels": np.ones((3, 128), dtype=np.uint8),
-        "label": np.array([0, 1, 25]),
-        "word_start": np.array([0, 1, 3]),
-        "fold": np.array([0, 9]),
-    }
+    letters = {"pixels": np.ones((3, 128), dtype=np.uint8), "label": np.array([0, 1, 25])}
+    letters |= {"word_start": np.array([0, 1, 3]), "fold": np.array([0, 9])}
     cells: dict[str, Any] = {"shape_train": [[1, 2]], "X_train": [[0, 0, 255], [255, 0, 0]], "Y_train": [0, 1]}
     drawn = {"n_labels": 2, "n_features": 3, "active": 1, "noise": 0.5, "seed": 0}
     net = {"n_nodes": 3, "n_samples": 2, "states": (2, 3), "max_parents": 1, "concentration": 1.0, "seed": 0}
@@ -247,16 +241,12 @@ def of_estimators() -> Rows:
     paths, symbols, omega = [nx.path_graph(3)], [[0, 1], [2, 1]], [1.0, 2.0]
     nx.set_node_attributes(paths[0], {v: [float(v), 1.0] for v in range(3)}, "x")
     linear = {"X": tables[1], "y": np.array([0, 1, 2, 0])}
+    graph_tagger = partial(estimators.GraphTagger, features="x")
+    generative_tagger = partial(estimators.GenerativeTagger, loss="margin")
     made: Doors = {
         "ChainTagger": (estimators.ChainTagger, {"X": tables, "y": labels, "sample_weight": omega}),
-        "GraphTagger": (
-            partial(estimators.GraphTagger, features="x"),
-            {"X": paths, "y": [[0, 1, 0]], "sample_weight": [1.0]},
-        ),
-        "GenerativeTagger": (
-            partial(estimators.GenerativeTagger, loss="margin"),
-            {"X": symbols, "y": labels[:1] * 2, "sample_weight": omega},
-        ),
+        "GraphTagger": (graph_tagger, {"X": paths, "y": [[0, 1, 0]], "sample_weight": [1.0]}),
+        "GenerativeTagger": (generative_tagger, {"X": symbols, "y": labels[:1] * 2, "sample_weight": omega}),
     }
     rows = [
         door(lambda **given: estimators.LinearRisk(**given).fit(**linear), "parameters of LinearRisk",
