@@ -21,20 +21,20 @@ class Slip:
     """One mistake.
 
     said : what is true of the answer if this is the mistake, and the question that follows from it.
-    problem : makes the problem that was solved by mistake; None: the problem itself.
+    problem : makes the problem that was solved by mistake, perhaps of the answer; None: the problem itself.
     point : turns the answer into a point of that problem; None: it is one as it is.
 
     Either may raise ValueError where the mistake cannot be made with this problem or this answer.
     """
 
     said: str
-    problem: Callable[[], Any] | None = None
+    problem: Callable[[Point], Any] | None = None
     point: Callable[[Point], Any] | None = None
 
 
 def altered(said: str, problem: Any, **changes: Any) -> Slip:
     """The answer minimises ``problem`` with some of its data changed."""
-    return Slip(f"it minimises the objective {said}", lambda: replace(problem, **changes))
+    return Slip(f"it minimises the objective {said}", lambda _: replace(problem, **changes))
 
 
 def moved(said: str, name: str, move: Callable[[Tensor], Tensor]) -> Slip:

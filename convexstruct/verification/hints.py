@@ -56,7 +56,7 @@ def explains(slip: Slip, problem: Problem, point: Point, reference: Reference) -
     at = point if slip.point is None else slip.point(point)
     if slip.problem is None:
         return _optimal(problem, at, reference.value)
-    other = slip.problem()
+    other = slip.problem(point)
     read = other.as_point(at)
     value = _value(other, read)
     if any(_value(other, _times(read, factor)) < value * (1 - HIGH.gap) for factor in MULTIPLES):
@@ -79,9 +79,12 @@ def _optimal(problem: Problem, point: Any, optimum: float) -> bool:
 
 def _value(problem: Problem, point: Point) -> float:
     """The objective; inf where the point is not feasible."""
-    feasible = max(problem.residuals(point).values(), default=0.0) <= HIGH.feasibility
-    value = float(problem.primal(point)) if feasible else math.inf
+    value = float(problem.primal(point)) if _infeasibility(problem, point) <= HIGH.feasibility else math.inf
     return value if math.isfinite(value) else math.inf
+
+
+def _infeasibility(problem: Problem, point: Point) -> float:
+    return max(problem.residuals(point).values(), default=0.0)
 
 
 def _times(point: Point, factor: float) -> Point:
@@ -114,13 +117,13 @@ def _at_start(problem: Problem, point: Point) -> bool:
 
 
 def _on_ray(problem: Problem, point: Point) -> float:
-    """The factor of the best multiple of the point, up to its opposite; NaN where that is no multiple of its own."""
+    """The factor of the best multiple of the point, up to its opposite, or, where small multiples are not feasible, of
+    the one that is nearest to feasible; NaN where that is no multiple of its own."""
     ahead, behind = (_value(problem, _times(point, factor)) for factor in (1e-3, -1e-3))
     sign = 1.0 if ahead <= behind else -1.0
-    if not math.isfinite(min(ahead, behind)):
-        return math.nan
+    measured = _value if math.isfinite(min(ahead, behind)) else _infeasibility
     found = so.minimize_scalar(
-        lambda power: min(_value(problem, _times(point, sign * math.exp(power))), 1e300),
+        lambda power: min(measured(problem, _times(point, sign * math.exp(power))), 1e300),
         bounds=(-LARGEST_POWER, LARGEST_POWER), method="bounded", options={"xatol": 1e-7},
     )  # fmt: skip
     factor = sign * math.exp(float(found.x))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -56,7 +57,7 @@ def test_nothing_is_guessed_about_other_answers(name: str, seed: int) -> None:
 def test_a_mistake_that_cannot_be_made_explains_nothing() -> None:
     problem, solution, reference = solved("svm-enumerated")
 
-    def fails() -> Any:
+    def fails(_: Any) -> Any:
         raise ValueError("no such problem")
 
     with pytest.raises(ValueError, match="no such"):
@@ -76,3 +77,19 @@ def test_a_point_that_is_optimal_only_once_it_is_repaired_explains_nothing() -> 
     assert problem.repair(outside)["a"] == pytest.approx(best)
     assert explains(Slip("it is optimal"), problem, {"a": best}, reference)
     assert not explains(Slip("it is optimal"), problem, outside, reference)
+
+
+@pytest.mark.parametrize(
+    ("case", "wrong", "said"),
+    [
+        ("box-simplex", lambda problem: cs.solve(replace(problem, z=2.0)).point["a"], "normalised to another number"),
+        ("box-simplex", lambda problem: 2.0 * cs.solve(problem).point["a"], "0.5 times it is optimal"),
+        ("box-simplex", lambda problem: -cs.solve(problem).point["a"], "its opposite is optimal: is a sign wrong?"),
+        ("tables-tree", lambda problem: 2.0 * cs.solve(problem).point["a"], "0.5 times it is optimal"),
+    ],
+)
+def test_answers_that_are_not_feasible_are_told_their_slip(case: str, wrong: Any, said: str) -> None:
+    found = next(each for each in cases_for("projection") if each.name == case)
+    problem, reference = found.build(), stored(found, found.build())
+    assert reference is not None
+    assert said in hint(problem, problem.as_point(wrong(problem)), reference, feasible=False)

@@ -23,6 +23,10 @@ def slips(problem: BoxProjection | MarginalProjection) -> Iterator[Slip]:
         yield altered("without the lower bounds", problem, lower=-np.inf)
         clipped = np.clip(problem.m, problem.lower, problem.upper)
         yield altered("without <s, a> = z: is m only clipped?", problem, z=float(np.sum(problem.s * clipped)))
+        yield Slip(
+            "it minimises the objective with another z: is it normalised to another number, or rho wrong?",
+            lambda point: _of_its_own_sum(problem, point["a"]),
+        )
         return
     yield altered("with tables that sum to 1: is z left out?", problem, scale=np.ones_like(problem.scale))
     if problem.structure.agreements:
@@ -30,6 +34,14 @@ def slips(problem: BoxProjection | MarginalProjection) -> Iterator[Slip]:
         yield altered("of every clique by itself: are marginals made to agree?", problem, structure=alone)
     said = "with its tables of pairs transposed it is optimal: are they [first, second]?"
     yield moved(said, "a", lambda a: _transposed_pairs(problem, a))
+
+
+def _of_its_own_sum(problem: BoxProjection, a: Vector) -> BoxProjection:
+    """The problem whose z is <s, a>; ValueError where that is z itself."""
+    z = float(np.sum(problem.s * a))
+    if np.isclose(z, problem.z):
+        raise ValueError("the sum is z")
+    return replace(problem, z=z)
 
 
 def _transposed_pairs(problem: MarginalProjection, a: Vector) -> Vector:

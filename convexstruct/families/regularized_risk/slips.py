@@ -32,18 +32,18 @@ def slips(problem: RegularizedRisk) -> Iterator[Slip]:
         )  # fmt: skip
         yield altered("of the first piece of each example alone: are the other pieces lost?", problem, loss=one)
     yield Slip(
-        "it minimises the objective of rows scaled to length 1: is w to be scaled back?", lambda: _scaled(problem)
+        "it minimises the objective of rows scaled to length 1: is w to be scaled back?", lambda _: _scaled(problem)
     )
     if loss.n_biases:
         free = _unbiased(problem)
         yield Slip(
             "it minimises the objective without a bias",
-            lambda: free,
+            lambda _: free,
             lambda point: {"w": _if(not point["b"].any(), point)},
         )
         yield Slip(
             "it minimises the objective with a penalty on the bias too: is it a column of ones?",
-            lambda: replace(free, X=np.column_stack((_dense(problem), np.ones(problem.X.shape[0])))),
+            lambda _: replace(free, X=np.column_stack((_dense(problem), np.ones(problem.X.shape[0])))),
             lambda point: np.append(point["w"], point["b"]),
         )
     said = "with its table transposed it is optimal: is w (classes, features)?"

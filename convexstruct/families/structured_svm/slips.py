@@ -32,11 +32,11 @@ def slips(problem: StructuredSVM | OracleSVM | LatentSVM) -> Iterator[Slip]:
         yield altered("with a margin of 1 for every wrong labelling: is the loss left out?", problem, loss=one)
         yield Slip(
             "it minimises the objective with the cost matrix transposed: is it cost[true, predicted]?",
-            lambda: replace(problem, loss=replace(problem.loss, costs=_transposed_costs(problem))),
+            lambda _: replace(problem, loss=replace(problem.loss, costs=_transposed_costs(problem))),
         )
     yield Slip(
         "it minimises the objective without edges: are their scores left out?",
-        lambda: _alone(problem),
+        lambda _: _alone(problem),
         lambda point: _without_edges(problem, point),
     )
     free = problem.features.n_node_weights
@@ -66,12 +66,12 @@ def _of_latent(problem: LatentSVM) -> Iterator[Slip]:
     model, first = problem.model, problem.known.argmax(axis=1)
     yield Slip(
         "it minimises the objective of the first allowed labels as if they were known: are labels completed?",
-        lambda: problem.machine(first),
+        lambda _: problem.machine(first),
     )
     every = replace(model.loss, costs=1.0 - np.eye(model.features.n_labels)[first], truth=first)
     yield Slip(
         "it minimises the objective with losses of latent labels too: is the loss 0 on every allowed label?",
-        lambda: replace(problem, model=replace(problem.machine(first), loss=every)),
+        lambda _: replace(problem, model=replace(problem.machine(first), loss=every)),
     )
 
 

@@ -142,13 +142,15 @@ def stops_early(problem: MarginalProjection) -> Any:
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant("no_equality", "<s, a> = z is forgotten", no_equality, "box-planted", "<s, a> off z", "is m only clipped"),
-    Mutant("clips_afterwards", "it clips after projecting", clips_afterwards, "box-planted", "<s, a> off z"),
+    Mutant(
+        "clips_afterwards", "it clips after projecting", clips_afterwards, "box-planted", "<s, a> off z", "rho wrong"
+    ),
     Mutant("scales_instead", "it normalises", scales_instead, "box-simplex", ABOVE),
     Mutant("no_upper_bound", "no upper bound", of_changed(upper=np.inf), "box-capped", "a above", "without the upper"),
     Mutant("unweighted", "d is left out", of_changed(d=1.0), "box-planted", ABOVE, "without d"),
     Mutant("weight_not_squared", "d stands for d^2", weight_not_squared, "box-capped", ABOVE, "d in place of d^2"),
     Mutant("positive_signs", "s is taken as positive", positive_signs, "box-signs", "<s, a> off z", "only clipped"),
-    Mutant("one_kink_late", "it stops at a breakpoint", one_kink_late, "box-bias", "<s, a> off z"),
+    Mutant("one_kink_late", "it stops at a breakpoint", one_kink_late, "box-bias", "<s, a> off z", "rho wrong"),
     Mutant("rho_turned_round", "rho has the wrong sign", rho_turned_round, "box-planted", "its dual point proves only"),
     Mutant("no_agreement", "no marginals agree", no_agreement, "tables-grid", "marginals that disagree", "by itself"),
     Mutant("no_agreement_claimed", "their cost is hidden", no_agreement_claimed, "tables-grid", TOO_GOOD),
