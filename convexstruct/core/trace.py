@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from convexstruct.brief import brief
 from convexstruct.core.certificates import relative_gap
 from convexstruct.tolerances import upside_down
 
@@ -27,6 +28,8 @@ class Trace:
     lower_bound: list[float] = field(default_factory=list)
     parts: dict[str, float] = field(default_factory=dict)
     least: float = 0.0
+
+    __repr__ = brief
 
     def append(self, iteration: int, seconds: float, oracle_calls: int, primal: float, lower_bound: float) -> None:
         self.iteration.append(iteration)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Index, Labels, Matrix, Vector
+from convexstruct.brief import brief
 from convexstruct.graphs import chain_pairs, ranges, starts
 from convexstruct.validation.arguments import sentence, sized
 from convexstruct.validation.arrays import chosen, wholes
@@ -39,6 +40,8 @@ class LabelledGraphs:
     n_labels: int
     edge_features: Matrix | None = None
     planted: Vector | None = None
+
+    __repr__ = brief
 
     @property
     def n_examples(self) -> int:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from convexstruct.arrays import Labels, Matrix
+from convexstruct.brief import brief
 from convexstruct.inference.hidden_markov import HiddenMarkovModels, Observations
 from convexstruct.validation.arguments import number, sized, whole
 from convexstruct.validation.arguments import seed as read_seed
@@ -37,6 +38,8 @@ class HiddenMarkovChains:
     symbols: list[Labels]
     states: list[Labels]
     model: HiddenMarkovModels
+
+    __repr__ = brief
 
     def viterbi(self) -> list[Labels]:
         """The most probable states given the symbols and the true parameters: what no training can know."""

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Labels, Matrix, Vector
+from convexstruct.brief import brief
 from convexstruct.validation.arguments import number, sized, whole
 from convexstruct.validation.arguments import seed as read_seed
 
@@ -33,6 +34,8 @@ class BinarySet:
     labels: Labels
     w: Vector
     bias: float
+
+    __repr__ = brief
 
 
 def dense_margins(n: int, d: int, *, flips: float = 0.1, positives: float = 0.5, seed: int = 0) -> BinarySet:

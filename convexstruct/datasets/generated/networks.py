@@ -8,6 +8,7 @@ import networkx as nx
 import numpy as np
 
 from convexstruct.arrays import Labels, Vector
+from convexstruct.brief import brief
 from convexstruct.graphs import read_bayesian_network
 from convexstruct.validation.arguments import number, refuse, sentence, sequence, sized, whole
 from convexstruct.validation.arguments import seed as read_seed
@@ -28,6 +29,8 @@ class SampledNetwork:
     graph: nx.DiGraph
     assignments: Labels
     theta: Vector
+
+    __repr__ = brief
 
 
 def random_network(

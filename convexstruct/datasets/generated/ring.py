@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from convexstruct.arrays import Labels, Matrix, Vector
+from convexstruct.brief import brief
 from convexstruct.datasets.generated.hidden_markov import sample
 from convexstruct.inference.hidden_markov import HiddenMarkovModels
 from convexstruct.validation.arguments import number, sequence, sized, whole
@@ -55,6 +56,8 @@ class Ring:
     initial: Vector
     transition: Matrix
     emission: Matrix
+
+    __repr__ = brief
 
 
 def ring(

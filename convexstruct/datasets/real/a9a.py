@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Labels
+from convexstruct.brief import brief
 from convexstruct.datasets.real import svmlight
 from convexstruct.datasets.real.sources import read_part
 from convexstruct.validation.arguments import text_of
@@ -29,6 +30,8 @@ class Incomes:
 
     features: sp.csr_array
     labels: Labels
+
+    __repr__ = brief
 
 
 def parse(text: str) -> Incomes:

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, overload
 import numpy as np
 
 from convexstruct.arrays import Index, Labels
+from convexstruct.brief import brief
 from convexstruct.datasets.conll import TaggedSentences
 from convexstruct.datasets.real.sources import read_part
 from convexstruct.graphs import starts
@@ -40,6 +41,8 @@ class Sentences:
 
     tokens: list[Token]
     sentence_start: Index
+
+    __repr__ = brief
 
     @property
     def n_sentences(self) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from convexstruct.arrays import Labels
+from convexstruct.brief import brief
 from convexstruct.datasets.real.connect4_codes import SQUARES, VALUES
 from convexstruct.datasets.real.sources import read
 from convexstruct.validation.arguments import sentence, text_of
@@ -28,6 +29,8 @@ class Positions:
 
     squares: Labels
     values: Labels
+
+    __repr__ = brief
 
 
 def parse(text: str) -> Positions:

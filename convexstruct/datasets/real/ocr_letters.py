@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from convexstruct.arrays import Index, Labels
+from convexstruct.brief import brief
 from convexstruct.datasets.labelled import LabelledGraphs, chain_edges
 from convexstruct.datasets.real.sources import read_arrays
 from convexstruct.graphs import ranges
@@ -40,6 +41,8 @@ class Words:
     labels: Labels
     word_start: Index
     fold: Labels
+
+    __repr__ = brief
 
     @property
     def n_words(self) -> int:

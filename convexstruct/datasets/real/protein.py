@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Labels
+from convexstruct.brief import brief
 from convexstruct.datasets.real.sources import read_part
 from convexstruct.validation.arguments import sentence, text_of
 from convexstruct.validation.arrays import chosen
@@ -31,6 +32,8 @@ class Proteins:
 
     residues: list[Labels]
     structures: list[Labels]
+
+    __repr__ = brief
 
     @property
     def n_chains(self) -> int:

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from convexstruct.arrays import Labels, Matrix
+from convexstruct.brief import brief
 from convexstruct.datasets.labelled import LabelledGraphs
 from convexstruct.datasets.real.sources import PARTS, arrays_of_part, read_arrays
 from convexstruct.validation.arguments import choice, sentence
@@ -34,6 +35,8 @@ class Scenes:
 
     features: Matrix
     labels: Labels
+
+    __repr__ = brief
 
     def some(self, images: ArrayLike) -> Scenes:
         """Some of the images: their numbers, or a mask (n,); ValueError if they are neither."""

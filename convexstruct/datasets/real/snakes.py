@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from convexstruct.arrays import Index, Labels, Matrix
+from convexstruct.brief import brief
 from convexstruct.datasets.labelled import LabelledGraphs, grid_edges, places
 from convexstruct.datasets.real.sources import PARTS, arrays_of_part, read_arrays
 from convexstruct.graphs import ranges, starts
@@ -46,6 +47,8 @@ class Snakes:
     shapes: Index
     colours: Labels
     labels: Labels
+
+    __repr__ = brief
 
     @property
     def n_images(self) -> int:
