@@ -1,27 +1,17 @@
-"""Problems, data sets and runs show their sizes and not their numbers, those of every family and however large."""
+"""Problems, data sets and runs show their sizes and not their numbers, however large.
+
+The problems of every case do in `tests/core/test_trivial.py`.
+"""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 import convexstruct as cs
-from convexstruct.core import registry
-from convexstruct.core.cases import Case
 from convexstruct.core.trace import Trace
 from convexstruct.families.generative_margin.constraints import Floor
 from convexstruct.families.generative_margin.objectives import QuadraticPenalty
 from tests.families.generative_margin.instances import small_hmm
-
-CASES = [case for family in registry.families().values() for case in family.cases if case.quick]
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_problem_of_every_case_is_shown_in_a_few_lines(case: Case) -> None:
-    problem = case.build(0)
-    assert repr(problem).startswith(f"{type(problem).__name__}(")
-    assert len(repr(problem)) < 500
-    assert "array(" not in repr(problem)
 
 
 def test_sizes_pieces_and_numbers_are_shown_and_what_is_none_is_not() -> None:

@@ -1,4 +1,5 @@
-"""One contract of prediction in every family: ``problem.predict(point, examples=None)`` returns a list."""
+"""One contract of prediction in every family: ``problem.predict(point, examples=None)`` returns a list;
+`test_trivial` has the problems' own examples."""
 
 from __future__ import annotations
 
@@ -12,24 +13,7 @@ import pytest
 import convexstruct as cs
 from convexstruct.families.generative_margin import GenerativeMargin
 from convexstruct.graphs import chain_graph
-from convexstruct.verification.cases import select
 from tests.core.problems import KINDS
-
-CASES = select(None, quick=True)
-
-
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_the_problems_own_examples_are_predicted_as_a_list_or_prediction_is_refused(case: Any) -> None:
-    problem = case.build(0)
-    point, _ = problem.trivial()
-    if case.family == "projection":  # it learns nothing from examples
-        with pytest.raises(ValueError, match="has no prediction"):
-            problem.predict(point)
-        return
-    found = problem.predict(point)
-    assert isinstance(found, list)
-    assert len(found) > 0
-
 
 X = [np.random.default_rng(i).normal(size=(n, 2)) for i, n in enumerate((3, 5))]
 Y = [np.array([0, 1, 2]), np.array([2, 1, 0, 0, 1])]

@@ -1,4 +1,5 @@
-"""Every family's trivial point: feasible, certified, and of the value that gaps near 0 are measured against."""
+"""Every family's trivial point: feasible, certified, and of the value that gaps near 0 are measured against; and what
+else every case's problem does: it shows its sizes and not its numbers, and predicts."""
 
 from __future__ import annotations
 
@@ -19,8 +20,12 @@ CASES = select(None, quick=True)
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_the_trivial_point_is_feasible_and_its_bounds_enclose_the_optimum(case: Any) -> None:
+def test_a_problem_is_shown_in_a_few_lines_and_its_trivial_point_is_certified_and_predicts(case: Any) -> None:
+    """The trivial point is feasible, and its bounds enclose the optimum; projections learn nothing from examples."""
     problem = case.build(0)
+    assert repr(problem).startswith(f"{type(problem).__name__}(")
+    assert len(repr(problem)) < 500
+    assert "array(" not in repr(problem)
     point, dual_point = problem.trivial()
     certificate = certify(problem, point, dual_point)
     assert certificate.infeasibility <= ROUNDING
@@ -31,6 +36,13 @@ def test_the_trivial_point_is_feasible_and_its_bounds_enclose_the_optimum(case: 
     if problem.family in ("structured_svm", "gaussian_process", "regularized_risk"):
         upper = certificate.primal  # no case of these has J(0) = 0 but those whose pieces have no offset
         assert problem.trivial_value >= abs(upper) * (1 - HIGH.gap)
+    if case.family == "projection":
+        with pytest.raises(ValueError, match="has no prediction"):
+            problem.predict(point)
+        return
+    found = problem.predict(point)
+    assert isinstance(found, list)
+    assert len(found) > 0
 
 
 def test_a_risk_that_is_0_at_the_trivial_point_is_measured_by_what_it_may_fall_from_there() -> None:
