@@ -23,11 +23,6 @@ BEST = np.asarray((BOX.make(0).point or {})["a"])
 SOURCE = Path(__file__).resolve().parents[2] / "docs" / "box_projection.c"
 
 
-@pytest.fixture(autouse=True)
-def _no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("CONVEXSTRUCT_CACHE", str(tmp_path / "cache"))
-
-
 def verdict(folder: Path, on: str = "box-planted", **options: Any) -> tuple[str, str]:
     (row,) = cs.verify(on=on, answers=folder, **options)
     return row.verdict, row.note

@@ -24,11 +24,6 @@ from convexstruct.verification.cone_program import ConeProgram
 from convexstruct.verification.export_cones import HEADS, scales, write_programs
 
 
-@pytest.fixture(autouse=True)
-def _no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("CONVEXSTRUCT_CACHE", str(tmp_path / "cache"))
-
-
 def exported(folder: Path, *names: str) -> list[str]:
     left_out: list[str] = []
     list(write_programs(folder, [case for name in names for case in select(name)], 0, left_out))

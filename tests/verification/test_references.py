@@ -24,11 +24,6 @@ RUN = "convexstruct.models.formulation.run"
 OPEN = cases_for("generative_margin", open_only=True)
 
 
-@pytest.fixture(autouse=True)
-def _no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("CONVEXSTRUCT_CACHE", str(tmp_path / "cache"))
-
-
 def test_other_data_have_no_stored_reference() -> None:
     case = next(case for case in OPEN if case.name == "hmm-enumerated")
     assert stored(case, case.build(seed=1)) is None

@@ -29,11 +29,6 @@ REFERENCE_KEYS = ["formulation", "solver", "status", "value", "seconds"]
 FAST_KEYS = ["solver", "primal", "lower_bound", "gap", "iterations", "seconds"]
 
 
-@pytest.fixture(autouse=True)
-def _no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("CONVEXSTRUCT_CACHE", str(tmp_path / "cache"))
-
-
 def solution(x: Any = toy.BEST, witness: bool = True) -> Solution:
     dual = {"q": np.maximum(toy.COSTS, 0.0)} if witness else None
     return Solution({"x": np.asarray(x)}, dual, certify(toy.Box(toy.COSTS), x, dual), Status.OPTIMAL, Trace(), "Toy")

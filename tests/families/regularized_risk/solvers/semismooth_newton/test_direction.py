@@ -12,7 +12,7 @@ from convexstruct.arrays import Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
-from convexstruct.families.regularized_risk.solvers.semismooth_newton import direction, smoothed_risk
+from convexstruct.families.regularized_risk.solvers.semismooth_newton import direction
 from convexstruct.families.regularized_risk.solvers.semismooth_newton.proximal_point import SemismoothNewton
 from convexstruct.families.regularized_risk.solvers.semismooth_newton.smoothed_risk import SmoothedRisk
 from convexstruct.tolerances import DERIVATIVE, HIGH
@@ -24,12 +24,7 @@ from tests.families.regularized_risk.solvers.semismooth_newton.instances import 
 from tests.models.regularized_risk.risks import INSTANCES
 
 TINY = 1e-10
-
-
-@pytest.fixture(autouse=True, params=[0, smoothed_risk.WRITTEN_OUT], ids=["sparse", "written out"])
-def _written_out(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A of several scores a piece, as sparse rows and as a table."""
-    monkeypatch.setattr(smoothed_risk, "WRITTEN_OUT", request.param)
+pytestmark = pytest.mark.usefixtures("written_out")
 
 
 def smoothed(risk: SmoothedRisk, w: Vector, b: Vector, a0: Vector, tau: float) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from convexstruct.families.regularized_risk.solvers.semismooth_newton import groups, smoothed_risk
+from convexstruct.families.regularized_risk.solvers.semismooth_newton import groups
 from convexstruct.families.regularized_risk.solvers.semismooth_newton.cells import Cells
 from convexstruct.families.regularized_risk.solvers.semismooth_newton.smoothed_risk import SmoothedRisk
 from convexstruct.tolerances import HIGH, ROUNDING
@@ -16,11 +16,7 @@ from tests.families.regularized_risk.solvers.semismooth_newton.instances import 
     random_problem,
 )
 
-
-@pytest.fixture(autouse=True, params=[0, smoothed_risk.WRITTEN_OUT], ids=["sparse", "written out"])
-def _written_out(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A of several scores a piece, as sparse rows and as a table."""
-    monkeypatch.setattr(smoothed_risk, "WRITTEN_OUT", request.param)
+pytestmark = pytest.mark.usefixtures("written_out")
 
 
 @pytest.mark.parametrize("kind", ["multiclass", "multilabel", "two classes", "pieces"])

@@ -15,7 +15,7 @@ from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
-from convexstruct.families.regularized_risk.solvers.semismooth_newton import proximal_point, smoothed_risk
+from convexstruct.families.regularized_risk.solvers.semismooth_newton import proximal_point
 from convexstruct.families.regularized_risk.solvers.semismooth_newton.proximal_point import SemismoothNewton
 from convexstruct.models.regularized_risk.risk import primal
 from convexstruct.tolerances import HIGH, ROUNDING
@@ -26,13 +26,7 @@ from tests.reference import optimum
 TINY = 1e-10
 
 
-@pytest.fixture(params=[0, smoothed_risk.WRITTEN_OUT], ids=["sparse", "written out"])
-def _written_out(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A of several scores a piece, as sparse rows and as a table."""
-    monkeypatch.setattr(smoothed_risk, "WRITTEN_OUT", request.param)
-
-
-@pytest.mark.usefixtures("_written_out")
+@pytest.mark.usefixtures("written_out")
 @pytest.mark.parametrize("name", INSTANCES)
 def test_every_loss_agrees_with_the_conic_solver(name: str) -> None:
     problem = INSTANCES[name]()

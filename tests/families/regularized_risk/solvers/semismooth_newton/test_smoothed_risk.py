@@ -9,18 +9,11 @@ import numpy as np
 import pytest
 
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
-from convexstruct.families.regularized_risk.solvers.semismooth_newton import (
-    smoothed_risk,
-)
 from convexstruct.families.regularized_risk.solvers.semismooth_newton.smoothed_risk import SmoothedRisk
 from convexstruct.tolerances import ROUNDING
 from tests.families.regularized_risk.solvers.semismooth_newton.instances import KINDS, at_some_point, random_problem
 
-
-@pytest.fixture(autouse=True, params=[0, smoothed_risk.WRITTEN_OUT], ids=["sparse", "written out"])
-def _written_out(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A of several scores a piece, as sparse rows and as a table."""
-    monkeypatch.setattr(smoothed_risk, "WRITTEN_OUT", request.param)
+pytestmark = pytest.mark.usefixtures("written_out")
 
 
 @pytest.mark.parametrize("kind", KINDS)
