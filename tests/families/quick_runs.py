@@ -94,14 +94,14 @@ SMALL: dict[str, dict[str, Any]] = {
     "chunking": {"conll2000": parts(sentences, 15, 6), "QUICK_MARGIN_SECONDS": 1e6},
     "collapse": {"QUICK_SEQUENCES": 6},
     "contrastive-divergence": {
-        "PATH": (0, 2, 5), "QUICK_STEPS": 5, "QUICK_EPOCHS": 2, "QUICK_DIGIT_EPOCHS": 1, "QUICK_CHAINS": 5,
-        "QUICK_TEMPERATURES": 10,
+        "PATH": (0, 1, 2), "QUICK_STEPS": 5, "QUICK_EPOCHS": 2, "QUICK_DIGIT_EPOCHS": 1, "QUICK_CHAINS": 5,
+        "QUICK_TEMPERATURES": 3, "TRAINED": 100,
     },
     "pseudolikelihood": {
         "QUICK_SIZES": (50, 200), "QUICK_DRAWS": 2, "QUICK_TIES": (0.0, 4.0), "QUICK_TIED_DRAWS": 2, "QUICK_SIDE": 6,
         "QUICK_SWEEPS": 20,
     },
-    "ocr": {"ocr_letters": lambda: words(100, 8, blurred=0.1), "QUICK_WORDS": 30},
+    "ocr": {"ocr_letters": lambda: words(100, 8, blurred=0.1), "QUICK_WORDS": 6, "QUICK_C": (0.01, 0.1)},
     # at the C of a full run the 23 labels that no word has take the M3N of three words 40 s
     "online-learners": {
         "ocr_letters": lambda: words(30, 8, blurred=0.1),
