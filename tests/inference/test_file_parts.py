@@ -29,7 +29,7 @@ from tests.inference.test_shards import Inline
 #: The most that bounds from files may differ from those of the same examples here, relative.
 ALIKE = 1e-9
 #: Sequences of a file; those of the last have one node each.
-SIZES = (9, 1, 14, 6, 3)
+SIZES = (4, 1, 7, 3)
 LABELS, FEATURES, SYMBOLS = 3, 4, 5
 
 
@@ -199,7 +199,10 @@ def test_values_are_those_of_all_labellings_written_out(kind: Any, n_labels: int
 
 
 @pytest.mark.parametrize(("kind", "more"), [(SVM, {"lam": 1e-2}), (RISK, {"loss": "multiclass", "lam": 1e-2})])
-def test_tempering_goes_on_at_the_temperature_at_which_a_saved_run_stopped(kind: Any, more: Any, data: Data) -> None:
+def test_tempering_goes_on_at_the_temperature_at_which_a_saved_run_stopped(
+    kind: Any, more: Any, tmp_path: Path
+) -> None:
+    data = Data(tmp_path, sizes=(9, 1, 14, 6, 3))
     _, filed = data.both(kind, **more)
     cs.solve(filed, max_iterations=5, tol=1e-9).save(data.folder / "run")
     left = cs.Solution.load(data.folder / "run", filed)
@@ -333,9 +336,9 @@ FAULTS: dict[str, tuple[Any, str]] = {
     "truncated": (lambda path: path.write_bytes(path.read_bytes()[:-40]), "is no whole archive of arrays"),
     "without bytes": (lambda path: path.write_bytes(b""), "it is no whole archive of arrays"),
     "byte": (lambda path: flipped(path), "Bad CRC-32 for file 'node_features.npy'"),
-    "pickle": (lambda path: damaged(path, weights=np.array([{}] * 14)), "'weights' .* nothing is unpickled"),
+    "pickle": (lambda path: damaged(path, weights=np.array([{}] * 7)), "'weights' .* nothing is unpickled"),
     "wide": (lambda path: damaged(path, n_labels=np.array(2**40)), "n_labels is 1099511627776, wanted at most"),
-    "wrapped": (lambda path: entry(path, "lengths", 0, 2**62), r"lengths\[0\] is 4611686018427387904, wanted .* to 31"),
+    "wrapped": (lambda path: entry(path, "lengths", 0, 2**62), r"lengths\[0\] is 4611686018427387904, wanted .* 1\d"),
     "text": (lambda path: path.write_text("x"), "is no whole archive of arrays"),
     "nan": (lambda path: entry(path, "node_features", (second_of(path), 2), np.nan), r"_features\[\d\] of sequence 1"),
     "label": (lambda path: entry(path, "labels", second_of(path), 3), r"labels\[\d\] of sequence 1 is 3, wan.* 0 to 2"),
@@ -356,7 +359,7 @@ def test_what_is_wrong_with_a_file_is_said_in_a_sentence_that_names_it_and_the_s
     damage, said = FAULTS[fault]
     damage(path := data.folder / "2.npz")
     with pytest.raises(ValueError, match=rf"^{path} .*{said}"):
-        cs.solve(FIELD.from_files([data.folder / f"{k}.npz" for k in range(5)], C=1.0), executor=Inline())
+        cs.solve(FIELD.from_files([data.folder / f"{k}.npz" for k in range(len(SIZES))], C=1.0), executor=Inline())
 
 
 def test_sparse_features_are_checked_too(tmp_path: Path) -> None:
