@@ -8,28 +8,22 @@ are processor seconds, the best of several calls in turn. The data are drawn fro
 Dirichlet(1/2) transitions. In "slow" a state is left once in a thousand steps and shows its symbols hardly more often
 than the others do: there messages depend for long on where they began, EM does not process long sequences in pieces,
 and Viterbi joins its pieces by matrices, or, of two states, by clipped maps.
-
-What bounds what is missed stands beside it (`BOUNDS`). Pieces of half and of twice the length, and messages mended over
-all pieces at once, made a decoding of long sequences no faster by a tenth; nor did reciprocals for quotients, or a
-sixteenth to a half of the sequences at a time, an EM iteration.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
+import functools
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if not __package__:  # run as a script: the checkout is not on the path, only this directory is
     sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.measure import THREADS, Session, opened, options, report
+from benchmarks.measure import Launcher, Session, child, launch, opened, options
 from benchmarks.tables import new_table
 
 # NumPy, hmmlearn and the package are imported in the child: the interpreter's threads are set before.
@@ -59,7 +53,9 @@ BOUNDS = {
 BUDGET, QUICK_BUDGET = 600.0, 55.0
 #: When each stops.
 RULES = dict.fromkeys(("ours", "hmmlearn"), f"stops after {ITERATIONS} EM iterations; Viterbi is exact")
+BOTH = "ours, hmmlearn"
 SECTIONS = ("many", "few", "slow")
+START = functools.partial(launch, __file__)
 
 
 @dataclass(frozen=True)
@@ -128,8 +124,9 @@ def best_of(calls: dict[str, Callable[[], Any]]) -> tuple[dict[str, float], dict
     return least, found
 
 
-def measure(workload: Workload) -> Iterator[dict[str, Any]]:
-    """Seconds of an EM iteration and of decoding all sequences, by name; "apart": how far the ends are from equal."""
+def measure(workload: Workload, solver: str, limit: float) -> Iterator[dict[str, Any]]:
+    """``levels``: seconds of an EM iteration and of decoding all sequences, by name; "apart": how far the ends are from
+    equal. The solvers take turns in one process, each for `SPENT` seconds at most."""
     import logging
 
     import numpy as np
@@ -172,10 +169,9 @@ def measure(workload: Workload) -> Iterator[dict[str, Any]]:
     score = np.log(theirs.emissionprob_[flat, stacked[:, 0]]).sum() + np.log(theirs.startprob_[flat[first]]).sum()
     score += np.log(theirs.transmat_[flat[:-1], flat[1:]])[~first[1:]].sum()
     apart = max(apart, abs(labels["scaling"][0] / score - 1.0))
-    yield {
-        **{name: value / ITERATIONS for name, value in seconds.items()},
-        **{"viterbi": decoding["ours"], "their viterbi": decoding["scaling"], "apart": float(apart)},
-    }
+    told = {name: value / ITERATIONS for name, value in seconds.items()}
+    told |= {"viterbi": decoding["ours"], "their viterbi": decoding["scaling"], "apart": float(apart)}
+    yield {"levels": {BOTH: told}, "seconds": told["ours"]}
 
 
 # -- the tables --------------------------------------------------------------------------------------------------------
@@ -197,28 +193,19 @@ def verdicts(session: Session, workload: Workload, line: dict[str, float]) -> st
     return ", ".join(words)
 
 
-def launched(workload: Workload) -> dict[str, float]:
-    """What a fresh process reports of ``workload``."""
-    command = [sys.executable, os.path.abspath(__file__), "--child", json.dumps(asdict(workload))]
-    ended = subprocess.run(command, env={**os.environ, **THREADS}, capture_output=True, text=True, check=False)
-    if ended.returncode:
-        raise RuntimeError(f"{workload.name}: {ended.stderr.strip().splitlines()[-1:]}")
-    found: dict[str, float] = json.loads(ended.stdout.splitlines()[-1])
-    return found
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> int:
     chosen = options("Baum-Welch and Viterbi beside hmmlearn.", SECTIONS, BUDGET, QUICK_BUDGET, arguments)
     head = ("workload", "ms", "scaling", "log", "Viterbi ms", "hmmlearn's", "goal")
     table = new_table("Milliseconds of an EM iteration, and of decoding; hmmlearn's as multiples", *head)
     wanted = [work for work in (SMALL if chosen.quick else (*MANY, *FEW, *SLOW))
               if not chosen.only or work.section in chosen.only]  # fmt: skip
-    with opened(chosen, None, {}, SPENT, ("hmmlearn",), rules=RULES, wall=False) as (session, console):
+    with opened(chosen, launcher, {}, BUDGET, ("hmmlearn",), BUDGET, rules=RULES, wall=False) as (session, console):
         for workload in wanted if session.has("hmmlearn", "hmmlearn") else ():
-            if time.perf_counter() - session.begin > chosen.budget:
-                session.without(workload.name, "out of time")
+            run = session(workload.section, workload, BOTH)
+            line = run.levels.get(BOTH)
+            if line is None:
+                session.without(workload.name, run.trouble)
                 continue
-            line = launched(workload)
             table.add_row(
                 workload.name, f"{1e3 * line['ours']:.1f}", f"{line['scaling'] / line['ours']:.1f}x",
                 f"{line['log'] / line['ours']:.1f}x", f"{1e3 * line['viterbi']:.1f}",
@@ -229,8 +216,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--child"]:
-        for found in measure(Workload(**json.loads(sys.argv[2]))):
-            report(found)
-        sys.exit(0)
+    child(Workload, measure)
     sys.exit(main())

@@ -18,14 +18,11 @@ beside the same features standardised: both bounds have to agree.
 
 from __future__ import annotations
 
-import json
-import os
-import resource
-import subprocess
+import functools
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -34,11 +31,12 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # run as a script: the checkout is not on the path, only this directory is
     sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.measure import THREADS, Session, is_here, opened, options
+from benchmarks.measure import Launcher, Session, child, is_here, launch, memory, opened, options
 
 if TYPE_CHECKING:
     from convexstruct.families.log_linear import ConditionalRandomField
 
+OURS, CRFSUITE = "ours", "CRFsuite"
 #: CRFsuite's tolerances: of the gradient, and of the decrease over ten rounds.
 EPSILON, DELTA = 1e-7, 1e-9
 #: Agreement of the two objectives, relative: 8 digits.
@@ -59,12 +57,13 @@ BOUNDS = {
 }
 #: When each stops. C is 1 an example and beta is 1, ours by default; CRFsuite's c2 is beta / 2, and by default 1.
 RULES = {
-    "ours": f"stops at a certified gap of {GAP:g}",
-    "CRFsuite": f"stops by its own rule, |gradient| <= {EPSILON:g} |theta| or ten rounds that gain less than {DELTA:g} "
+    OURS: f"stops at a certified gap of {GAP:g}",
+    CRFSUITE: f"stops by its own rule, |gradient| <= {EPSILON:g} |theta| or ten rounds that gain less than {DELTA:g} "
     "(its defaults are 1e-5 for both); times count at which both are within 1e-8 of one value",
 }
 #: Seconds for everything, and with --quick.
 BUDGET, QUICK_BUDGET = 1800.0, 55.0
+START = functools.partial(launch, __file__)
 
 
 @dataclass(frozen=True)
@@ -192,7 +191,7 @@ def ours(workload: Workload) -> dict[str, Any]:
     problem = ConditionalRandomField.read(given.node_features, labels, given.n_labels, beta=workload.beta)
     solution = solve(problem, tol=GAP, callback=watch)
     seconds = time.process_time() - begin
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = memory()
     begin = time.process_time()
     problem.predict(solution.point)
     decoding = time.process_time() - begin
@@ -242,18 +241,24 @@ def reached(run: dict[str, Any], value: float) -> float:
     return float(next(seconds for seconds, now in run["path"] if now <= value * (1.0 + DIGITS)))
 
 
-def launched(workload: Workload, who: str) -> dict[str, Any]:
-    """What a process of its own reports."""
-    command = [sys.executable, __file__, "--child", who, workload.name]
-    done = subprocess.run(command, env=os.environ | THREADS, capture_output=True, text=True, check=True)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+def measure(workload: Workload, solver: str, limit: float) -> Iterator[dict[str, Any]]:
+    """What the solver reports, as ``levels``."""
+    found = ours(workload) if solver == OURS else crfsuite(workload)
+    yield {"levels": {solver: found}, "seconds": found["seconds"]}
+
+
+def told(session: Session, workload: Workload, solver: str) -> dict[str, Any]:
+    """What a process of its own reports; RuntimeError where it failed."""
+    run = session("likelihood", workload, solver)
+    if run.trouble:
+        raise RuntimeError(f"{workload.name}, {solver}: {run.trouble}")
+    return run.levels[solver]
 
 
 def measured(session: Session, workload: Workload) -> str:
     """The line that is printed of a workload; its verdict goes into ``session``."""
     if workload is LARGE:
-        fast = launched(workload, "ours")
+        fast = told(session, workload, OURS)
         good = fast["peak"] <= MEMORY and fast["gap"] <= GAP
         session.judge(workload, f"{GAP:.0e}, peak below {MEMORY:g} MiB", good, peak=fast["peak"], gap=fast["gap"])
         return f"peak {fast['peak']:.0f} MiB, wanted at most {MEMORY:.0f}; {fast['rounds']} rounds to {fast['gap']:.0e}"
@@ -262,8 +267,8 @@ def measured(session: Session, workload: Workload) -> str:
         goal = "bounds of features as they are agree with those of standardised ones to 1e-6"
         session.judge(workload, goal, not false + apart, false=len(false), apart=len(apart))
         return f"{workload.sequences} sets of data: {len(false)} lower bounds too high, {len(apart)} further than 1e-6"
-    fast = launched(workload, "ours")
-    peer, wanted = launched(workload, "crfsuite"), RATIOS[workload.name]
+    fast, peer = (told(session, workload, solver) for solver in (OURS, CRFSUITE))
+    wanted = RATIOS[workload.name]
     higher, apart = max(peer["value"], fast["value"]), abs(peer["value"] - fast["value"]) / fast["value"]
     times = [reached(run, higher) for run in (fast, peer)]
     ratio = times[1] / times[0]
@@ -283,12 +288,13 @@ def measured(session: Session, workload: Workload) -> str:
 KNOWN = {each.name: each for each in (*QUICK, *WORKLOADS, LARGE, COLLINEAR)}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> int:
     said = "Conditional random fields beside python-crfsuite."
     chosen = options(said, list(KNOWN), BUDGET, QUICK_BUDGET, arguments)
     wanted = [KNOWN[name] for name in chosen.only or KNOWN if chosen.only or (KNOWN[name] in QUICK) == chosen.quick]
-    with opened(chosen, None, {}, 0.0, ("python-crfsuite",), rules=RULES, wall=False) as (session, console):
-        for workload in wanted if session.has("pycrfsuite", "CRFsuite") else ():
+    about = ("python-crfsuite",)
+    with opened(chosen, launcher, {}, BUDGET, about, BUDGET, rules=RULES, wall=False) as (session, console):
+        for workload in wanted if session.has("pycrfsuite", CRFSUITE) else ():
             if time.perf_counter() - session.begin > chosen.budget:
                 session.without(workload.name, "out of time")
                 continue
@@ -299,8 +305,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--child"]:
-        who, name = sys.argv[2:]
-        print(json.dumps(crfsuite(KNOWN[name]) if who == "crfsuite" else ours(KNOWN[name])))
-        sys.exit(0)
+    child(Workload, measure)
     sys.exit(main())

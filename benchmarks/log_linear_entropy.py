@@ -29,18 +29,7 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # run as a script: the checkout is not on the path, only this directory is
     sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.measure import (
-    LEFT_OUT,
-    Launcher,
-    Run,
-    Session,
-    cell,
-    child,
-    launch,
-    memory,
-    opened,
-    options,
-)
+from benchmarks.measure import LEFT_OUT, Launcher, Run, Session, cell, child, launch, memory, opened, options
 from benchmarks.tables import new_table
 
 # NumPy and the package are imported where they are needed: see `benchmarks.measure`.

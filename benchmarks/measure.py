@@ -152,6 +152,11 @@ def by_clarabel(formulation: str, problem: Any, tol: float, limit: float, compil
     solution = built.solve("CLARABEL", tol, time_limit=limit)
     seconds, gap = time.perf_counter() - begin, abs(solution.gap)
     yield {"gap": gap, "status": solution.status.name, "seconds": seconds, "rounds": 1}
+    yield from within(gap, seconds)
+
+
+def within(gap: float, seconds: float) -> Iterator[dict[str, Any]]:
+    """Of a solver that has one time, that of its end: every gap that its answer is within."""
     yield from ({"reached": [each, seconds]} for each in GAPS if gap <= each)
 
 
@@ -287,9 +292,8 @@ class Session:
         if self.file:
             runs = [{"section": section, **described(run)} for section, run in self.runs]
             told = {"machine": self.about, "rules": self.rules, "goals": self.verdicts, "runs": runs}
-            write(
-                self.file, json.dumps(told | {"seconds": time.perf_counter() - self.begin}, indent=1, allow_nan=False)
-            )
+            told |= {"seconds": time.perf_counter() - self.begin}
+            write(self.file, json.dumps(told, indent=1, allow_nan=False))
 
     def finish(self, console: Console) -> None:
         """Count what was reached, and say what was undecided because the machine was busy."""
@@ -365,9 +369,8 @@ def machine(console: Console, *packages: str) -> dict[str, Any]:
 
 def stops(rules: Mapping[str, str]) -> list[str]:
     """When each solver stops, a line a rule."""
-    return [
-        f"{', '.join(name for name in rules if rules[name] == rule)}: {rule}" for rule in dict.fromkeys(rules.values())
-    ]
+    kinds = {rule: [name for name in rules if rules[name] == rule] for rule in rules.values()}
+    return [f"{', '.join(names)}: {rule}" for rule, names in kinds.items()]
 
 
 def new_console() -> Console:
@@ -377,11 +380,7 @@ def new_console() -> Console:
 
 
 def options(
-    description: str,
-    names: Sequence[str],
-    budget: float,
-    quick_budget: float,
-    arguments: Sequence[str] | None,
+    description: str, names: Sequence[str], budget: float, quick_budget: float, arguments: Sequence[str] | None
 ) -> argparse.Namespace:
     """The command line of a benchmark, read and checked; ``budget`` is filled in."""
     parser = argparse.ArgumentParser(description=description)

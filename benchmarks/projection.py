@@ -9,11 +9,6 @@ median, whose ratio is the goal, and one `numpy.sort` of them. How fast NumPy so
 processor, whose features are printed: by vector instructions (AVX-512, AVX2) a sort takes about as long as a
 projection. The solver "sorting" is slower than that, because it needs the order of pairs. Every answer is certified;
 Clarabel's time is that of its solve without compilation.
-
-What bounds what is missed stands beside it. Of "weighted": finding the root in one pass, from the few variables whose
-breakpoints are in an interval around the sample's root, and writing the answer in another took as long as three steps
-of Newton: that pass takes as much as two. A step takes 3 partitions of 1e6 numbers, in eleven passes over blocks in the
-cache, the sample and w = s / d^2 not quite one each.
 """
 
 from __future__ import annotations

@@ -35,9 +35,7 @@ from benchmarks.measure import (
     by_clarabel,
     cell,
     child,
-    finite,
     is_here,
-    judged,
     launch,
     memory,
     opened,
@@ -97,9 +95,8 @@ class Workload:
     def name(self) -> str:
         if self.text:
             return f"{'noisy' if self.noisy else 'conll2000'}-{self.text}-C-" + (f"{self.C:g}" if self.C else "default")
-        return f"chains-{self.chains}x{self.length}-{self.labels}-labels" + (
-            "" if self.beta == 1 else f"-{self.beta:g}"
-        )
+        beta = "" if self.beta == 1 else f"-{self.beta:g}"
+        return f"chains-{self.chains}x{self.length}-{self.labels}-labels{beta}"
 
     def build(self) -> StructuredSVM:
         from convexstruct import datasets
@@ -280,9 +277,9 @@ def run_clarabel(session: Session, workload: Workload, console: Console) -> None
     for gap, wanted in RATIOS:
         ratio = ended / fast.to(gap)
         decided = None if LEFT_OUT in (fast.trouble, reference.trouble) else ratio >= wanted
-        words = f"{wanted:g} times faster than Clarabel to {gap:.0e}"
-        session.judge(workload, words, decided, "", BOUND, ratio=finite(ratio))
-        console.print(f"{cell(ratio, '.3g')} times faster; {judged(words, decided)}")
+        goal = f"{wanted:g} times faster than Clarabel to {gap:.0e}"
+        words = session.judge(workload, goal, decided, "", BOUND, ratio=ratio)
+        console.print(f"{cell(ratio, '.3g')} times faster; {words}")
 
 
 def run_dlib(session: Session, workload: Workload, console: Console) -> None:
@@ -303,9 +300,9 @@ def run_dlib(session: Session, workload: Workload, console: Console) -> None:
     console.print(table)
     ratio = peer.seconds / fast.seconds
     reached = ratio >= DLIB_RATIO and fast.status == "OPTIMAL"
-    words = f"{DLIB_RATIO:g} times faster than dlib to its final objective"
-    session.judge(workload, words, reached, ratio=finite(ratio))
-    console.print(f"{cell(ratio, '.3g')} times faster; {judged(words, reached)}")
+    goal = f"{DLIB_RATIO:g} times faster than dlib to its final objective"
+    words = session.judge(workload, goal, reached, ratio=ratio)
+    console.print(f"{cell(ratio, '.3g')} times faster; {words}")
 
 
 def run_text(session: Session, workload: Workload, console: Console) -> None:

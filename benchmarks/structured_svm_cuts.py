@@ -6,11 +6,6 @@ Best labellings of associative grids are what a structural SVM on images asks fo
 compact program min a'y + sum_e k_e (p_e + q_e), y_u - y_v = p_e - q_e, 0 <= y <= 1, in the form in which it is fastest,
 until its time is up. Every run is a process of its own; short solves are repeated and the fastest counts, for all
 alike. The labelling of each solver is scored from the tables, and its gap is against the bound that our flow proves.
-
-What bounds noise (`BOUND`): SciPy's maximum flow. Capacities of 10 or 6 bits first did not make it shorter. Nor did
-excess gathered along trees, which leaves 1,300 of 10,000 nodes as sources and sinks: it takes as long for few as for
-many. After 100 gradient steps in place of 25 it takes half as long, which the steps cost (.9 to 1.3 times as fast in
-all, on ten grids); after 350 nothing is left to flow, but they take as long as 25 steps and the flow.
 """
 
 from __future__ import annotations
@@ -28,19 +23,7 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # run as a script: the checkout is not on the path, only this directory is
     sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.measure import (
-    GAPS,
-    LEFT_OUT,
-    Launcher,
-    Run,
-    Session,
-    cell,
-    child,
-    launch,
-    memory,
-    opened,
-    options,
-)
+from benchmarks.measure import LEFT_OUT, Launcher, Run, Session, cell, child, launch, memory, opened, options, within
 from benchmarks.tables import new_table
 
 # NumPy and the package are imported where they are needed: see `benchmarks.measure`.
@@ -138,9 +121,7 @@ def measure(workload: CutWorkload, solver: str, limit: float) -> Iterator[dict[s
     scores: Pairwise = pairwise(node, edges, weight[:, None, None] * np.eye(2))
     value, upper = float(scores.score(labels)[0]), float(minimum_cut(scores).upper[0])
     gap = relative_gap(-value, -upper)
-    for level in GAPS:
-        if gap <= level:
-            yield {"reached": [level, seconds]}
+    yield from within(gap, seconds)
     yield {"gap": gap, "value": value, "status": "OPTIMAL" if gap <= workload.tol else "STOPPED"}
 
 

@@ -40,6 +40,7 @@ from benchmarks.measure import (
     opened,
     options,
     watched,
+    within,
 )
 from benchmarks.tables import growth_rows, new_table, shown
 
@@ -74,8 +75,6 @@ EVALUATIONS_BOUND = (
     "3,051 evaluations of the augmented Lagrangian are 24 of 50 s under a profile, 15 of these gather and scatter the "
     "entries of 72,010 triples in tables of 1.2 MB; the best diagonals are 9.6 s, eigendecompositions 4"
 )
-
-
 #: When each stops.
 RULES = dict.fromkeys((FAST, ADMM), CERTIFIED) | {
     CLARABEL: INTERIOR,
@@ -112,9 +111,8 @@ class Workload:
                 row.append(state if rng.random() < CHANGE else (state + int(rng.integers(1, kappa))) % kappa)
                 state = (state + int(rng.integers(1, kappa))) % kappa if rng.random() < CHANGE else state
             seen.append(row)
-        return UnsupervisedMargin.read(
-            seen, kappa, beta=BETA, label_balance=0.1, pair_balance=0.25, n_symbols=kappa
-        )  # fmt: skip
+        balances = {"label_balance": 0.1, "pair_balance": 0.25}
+        return UnsupervisedMargin.read(seen, kappa, beta=BETA, n_symbols=kappa, **balances)
 
 
 @dataclass(frozen=True)
@@ -274,9 +272,7 @@ def _two_classes(workload: Points, solver: str, limit: float) -> Iterator[dict[s
     late = solver != FAST and seconds >= limit
     status = "TIME_LIMIT" if late else found.status.name
     yield {"seconds": seconds, "status": status, "gap": found.gap, "value": found.primal}
-    for reached in GAPS:
-        if found.gap <= reached:
-            yield {"reached": [reached, seconds]}
+    yield from within(found.gap, seconds)
 
 
 def _reference(problem: UnsupervisedMargin, solver: str, limit: float) -> Iterator[dict[str, Any]]:
@@ -308,9 +304,7 @@ def _reference(problem: UnsupervisedMargin, solver: str, limit: float) -> Iterat
     found = formulation.recover(formulation)
     gap = certify(problem, problem.repair(found.point), found.dual_point).gap
     yield {"gap": gap}
-    for reached in GAPS:
-        if gap <= reached:
-            yield {"reached": [reached, seconds]}
+    yield from within(gap, seconds)
 
 
 # -- in the parent -----------------------------------------------------------------------------------------------------
@@ -333,7 +327,7 @@ def run_references(session: Session, workload: Workload, console: Console) -> No
     reached = None if fast.trouble == LEFT_OUT else fast.to(workload.tol) < math.inf
     goal, short = f"certified {workload.tol:.0e}", f"{workload.tol:.0e}"
     said = session.judge(workload, goal, reached, short, seconds=fast.to(workload.tol))
-    for run in (fast, session("references", workload, ADMM), *(session("references", workload, o) for o in GOALS)):
+    for run in (fast, *(session("references", workload, solver) for solver in (ADMM, *GOALS))):
         ratio, late = times(fast, run)
         said = said if run is fast else ""
         if run.solver in GOALS and workload == PAPER:  # the goals are those of its size
@@ -408,13 +402,8 @@ def run_two_classes(session: Session, workloads: Sequence[Points], console: Cons
 
 
 def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> int:
-    chosen = options(
-        "The reduced SDP: fast default, ADMM, references, growth, small ones.",
-        SECTIONS,
-        BUDGET,
-        QUICK_BUDGET,
-        arguments,
-    )
+    said = "The reduced SDP: fast default, ADMM, references, growth, small ones."
+    chosen = options(said, SECTIONS, BUDGET, QUICK_BUDGET, arguments)
     wanted, quick = chosen.only or SECTIONS, chosen.quick
     with opened(chosen, launcher, LIMITS, QUICK_LIMIT, ("cvxpy", "clarabel", "scs"), rules=RULES) as (session, console):
         if "references" in wanted:
