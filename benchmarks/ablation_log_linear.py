@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 import convexstruct as cs
 from benchmarks.ablation import Mechanism, Oracle, Study, numbers, options, seeds
-from convexstruct import datasets
+from benchmarks.defaults import field
 from convexstruct.core.iterate import Iterate
 from convexstruct.families.log_linear import (
     LBFGS,
@@ -26,12 +26,6 @@ from convexstruct.families.log_linear import (
     coherent,
 )
 from convexstruct.features.graphs.factors import tabular_factors
-
-
-def _chain(chains: int, length: int, labels: int, features: int, seed: int, **options: Any) -> ConditionalRandomField:
-    """Chains drawn from planted weights; features do not depend on one another."""
-    data = datasets.random_chains(chains, length, labels, features, seed=seed)
-    return ConditionalRandomField.read(data.node_features, data.labels_each, data.n_labels, **options)
 
 
 def _window(chains: int, length: int, labels: int, words: int, seed: int, **options: Any) -> ConditionalRandomField:
@@ -108,15 +102,15 @@ SAMPLED = _by_inference(ImportanceSampling())
 SAMPLING_ENDS = numbers("importance_sampling", STATIONARY=(0.0, 1e-7, 1e-5))
 
 STUDIES = [
-    Study("crf, independent features", seeds(_chain, 60, 20, 8, 30, beta=1.0), LBFGS(), 1e-6, DIAGONAL),
+    Study("crf, independent features", seeds(field, 60, 20, 8, 30, beta=1.0), LBFGS(), 1e-6, DIAGONAL),
     Study("crf, a time stamp", seeds(_stamped, 50, 4, 5, C=100.0), LBFGS(40), 1e-4, options(memory=(6, 20))),
     Study("crf, coherent features", seeds(_window, 60, 20, 6, 300, beta=0.1), LBFGS(metric="scalar"), 1e-6, SCALAR),
     Study("crf, many weights", seeds(_window, 200, 20, 20, 4000, beta=0.1, n=1), LBFGS(metric="scalar"), 1e-3, MANY),
-    Study("crf, zeros", seeds(_chain, 60, 20, 8, 30, beta=1.0, l1=1.0), LBFGS(), 1e-6, DIAGONAL),
-    Study("crf, no penalty", seeds(_chain, 200, 10, 3, 5), LBFGS(), 1e-6, (*DIAGONAL, *FREE)),
+    Study("crf, zeros", seeds(field, 60, 20, 8, 30, beta=1.0, l1=1.0), LBFGS(), 1e-6, DIAGONAL),
+    Study("crf, no penalty", seeds(field, 200, 10, 3, 5), LBFGS(), 1e-6, (*DIAGONAL, *FREE)),
     Study("mrf, grid", seeds(_grid, 5, 300, beta=1.0), LBFGS(20, "scalar"), 1e-6, TABLES),
     Study("mrf, no penalty", seeds(_grid, 4, 300), LBFGS(), 1e-6, BOUNDED),
-    Study("crf, metric, independent features", seeds(_chain, 60, 20, 8, 30, beta=1.0), Chosen(), 1e-6, COHERENT),
+    Study("crf, metric, independent features", seeds(field, 60, 20, 8, 30, beta=1.0), Chosen(), 1e-6, COHERENT),
     Study("crf, metric, coherent features", seeds(_window, 60, 20, 6, 300, beta=0.1), Chosen(), 1e-6, COHERENT),
     Study("mrf, tree, double loop", seeds(_tree, 3, 300, lam=0.1), _by_inference(DoubleLoop()), 1e-8, LOOP_ENDS),
     Study("mrf, importance sampling", seeds(_grid, 4, 300, lam=0.1), SAMPLED, 1e-2, SAMPLING_ENDS),

@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.ablation import Mechanism, Study, numbers, options, seeds
+from benchmarks.defaults import chains, images
 from convexstruct import datasets
 from convexstruct.core import tempering
 from convexstruct.core.iterate import Iterate
@@ -39,36 +40,21 @@ from convexstruct.families.structured_svm.solvers.column_generation.pools import
 NEVER = 10**9
 
 
-def _chains(chains: int, length: int, labels: int, features: int, seed: int, **given: Any) -> StructuredSVM:
-    """Chains drawn from planted weights."""
-    data = datasets.random_chains(chains, length, labels, features, seed=seed)
-    return StructuredSVM.read(data.node_features, data.labels_each, data.n_labels, **({"beta": 1.0} | given))
-
-
-def _filed(chains: int, files: int, seed: int) -> StructuredSVM:
+def _filed(n: int, files: int, seed: int) -> StructuredSVM:
     """Chains of 12 nodes, 8 labels and 30 features in files, which are read once."""
     folder = tempfile.TemporaryDirectory()
-    write_chains(Path(folder.name), files, chains, seed, length=12, n_labels=8, n_features=30)
+    write_chains(Path(folder.name), files, n, seed, length=12, n_labels=8, n_features=30)
     problem: StructuredSVM = StructuredSVM.from_files(folder.name, lam=1e-2)
     weakref.finalize(problem, folder.cleanup)
     return problem
 
 
-def _stamped(chains: int, length: int, labels: int, features: int, seed: int) -> StructuredSVM:
-    """The same with a time stamp as the last feature."""
-    data = datasets.random_chains(chains, length, labels, features, seed=seed)
+def _stamped(n: int, length: int, labels: int, features: int, seed: int) -> StructuredSVM:
+    """Chains with a time stamp as the last feature."""
+    data = datasets.random_chains(n, length, labels, features, seed=seed)
     x = data.node_features.copy()
     x[:, -1] = 1.7e9 + 60.0 * x[:, -1]
     return StructuredSVM.read(np.split(x, data.node_start[1:-1]), data.labels_each, labels, C=1.0)
-
-
-def _images(images: int, side: int, seed: int, **given: Any) -> StructuredSVM:
-    """Noisy images of two regions."""
-    data = datasets.noisy_images(images, side, side, seed=seed)
-    return StructuredSVM.read(
-        np.split(data.node_features, data.node_start[1:-1]), data.labels_each, 2, edges=data.edges_each,
-        edge_features=data.edge_features_each, **({"C_mean": 1.0} | given),
-    )  # fmt: skip
 
 
 def _text(sentences: int, words: int, tags: int, seed: int, C: float = 1.0, **given: Any) -> StructuredSVM:
@@ -160,31 +146,31 @@ RELAXED = (
     *numbers("relaxed_margin", STAGES=(9,)),
 )
 WIDE_SLACK = partial(_text, 15, 8000, 6, 1, 100.0, scaling="slack")
-CUT: dict[str, Any] = {"associative": True, "inference": "minimum_cut"}
+CUT: dict[str, Any] = {"associative": True, "inference": "minimum_cut", "C_mean": 1.0}
 
 STUDIES = [
-    Study("svm, chains", seeds(_chains, 60, 20, 8, 30), ColumnGeneration(), 1e-6, BOTH),
+    Study("svm, chains", seeds(chains, 60, 20, 8, 30), ColumnGeneration(), 1e-6, BOTH),
     Study("svm, from files", seeds(_filed, 20_000, 8, n=1), ColumnGeneration(), 1e-3, FILED),
-    Study("svm, many weights", seeds(_chains, 40, 10, 6, 60, n=2), ColumnGeneration(), 1e-6, BOTH),
-    Study("svm, strong", seeds(_chains, 40, 10, 5, 20, beta=1e-3), ColumnGeneration(), 1e-6, BOTH),
-    Study("svm, slack scaling", seeds(_chains, 40, 8, 4, 15, scaling="slack"), ColumnGeneration(), 1e-6, BOTH),
-    Study("svm, dear pools", seeds(_chains, 80, 20, 60, 30, n=1), ColumnGeneration(), 1e-3, DEAR),
-    Study("svm, long chains", seeds(_chains, 3, 300, 5, 20, n=2), ColumnGeneration(), 1e-3, LONG),
-    Study("svm, tiny", seeds(_chains, 5, 5, 4, 30), ColumnGeneration(), 1e-6, TINY),
-    Study("svm, two labels", seeds(_chains, 300, 10, 2, 30, n=2), ColumnGeneration(), 1e-6, FEW),
-    Study("svm, few weights, strong", seeds(_chains, 400, 10, 4, 5, n=2, beta=1e-2), ColumnGeneration(), 1e-6, FEW),
-    Study("svm, cuts", seeds(_images, 1, 300, n=1, **CUT), ColumnGeneration(), 1e-6, CUTS),
-    Study("svm, cuts, small", seeds(_images, 20, 40, n=1, **CUT), ColumnGeneration(), 1e-6, CUTS),
-    Study("svm, one slack", seeds(_chains, 40, 8, 4, 15), OneSlack(), 1e-4, ONE_SLACK),
-    Study("svm, n slack", seeds(_chains, 40, 8, 4, 15), NSlack(), 1e-6, (*N_SLACK, *POOL_QP)),
-    Study("svm, more weights than columns", seeds(_chains, 15, 5, 3, 400), NSlack(), 1e-6, POOL_QP),
-    Study("svm, relaxed", seeds(_images, 3, 6, n=2, inference="relaxed"), RelaxedMargin(), 1e-4, RELAXED),
-    Study("svm, block Frank-Wolfe", seeds(_chains, 40, 8, 4, 15, n=2), BlockFrankWolfe(), 1e-2, FRANK_WOLFE),
+    Study("svm, many weights", seeds(chains, 40, 10, 6, 60, n=2), ColumnGeneration(), 1e-6, BOTH),
+    Study("svm, strong", seeds(chains, 40, 10, 5, 20, beta=1e-3), ColumnGeneration(), 1e-6, BOTH),
+    Study("svm, slack scaling", seeds(chains, 40, 8, 4, 15, scaling="slack"), ColumnGeneration(), 1e-6, BOTH),
+    Study("svm, dear pools", seeds(chains, 80, 20, 60, 30, n=1), ColumnGeneration(), 1e-3, DEAR),
+    Study("svm, long chains", seeds(chains, 3, 300, 5, 20, n=2), ColumnGeneration(), 1e-3, LONG),
+    Study("svm, tiny", seeds(chains, 5, 5, 4, 30), ColumnGeneration(), 1e-6, TINY),
+    Study("svm, two labels", seeds(chains, 300, 10, 2, 30, n=2), ColumnGeneration(), 1e-6, FEW),
+    Study("svm, few weights, strong", seeds(chains, 400, 10, 4, 5, n=2, beta=1e-2), ColumnGeneration(), 1e-6, FEW),
+    Study("svm, cuts", seeds(images, 1, 300, n=1, **CUT), ColumnGeneration(), 1e-6, CUTS),
+    Study("svm, cuts, small", seeds(images, 20, 40, n=1, **CUT), ColumnGeneration(), 1e-6, CUTS),
+    Study("svm, one slack", seeds(chains, 40, 8, 4, 15), OneSlack(), 1e-4, ONE_SLACK),
+    Study("svm, n slack", seeds(chains, 40, 8, 4, 15), NSlack(), 1e-6, (*N_SLACK, *POOL_QP)),
+    Study("svm, more weights than columns", seeds(chains, 15, 5, 3, 400), NSlack(), 1e-6, POOL_QP),
+    Study("svm, relaxed", seeds(images, 3, 6, n=2, inference="relaxed", C_mean=1.0), RelaxedMargin(), 1e-4, RELAXED),
+    Study("svm, block Frank-Wolfe", seeds(chains, 40, 8, 4, 15, n=2), BlockFrankWolfe(), 1e-2, FRANK_WOLFE),
     Study("svm, pooled blocks", seeds(_text, 100, 1000, 8, n=2), Blocks(), 3e-3, POOLED_BLOCKS),
-    Study("svm, many labels", seeds(_chains, 40, 8, 40, 10, n=1), ColumnGeneration(), 1e-6, HANDED_OVER),
+    Study("svm, many labels", seeds(chains, 40, 8, 40, 10, n=1), ColumnGeneration(), 1e-6, HANDED_OVER),
     Study("svm, a time stamp", seeds(_stamped, 20, 5, 30, 5, n=2), ColumnGeneration(), 1e-6, SIZES),
     Study("svm, wide text", [partial(_text, 15, 8000, 6, 2, 200.0)], ColumnGeneration(), 1e-6, TAKEN_OVER),
     Study("svm, wide text, slack scaling", [WIDE_SLACK], ColumnGeneration(), 1e-4, TAKEN_OVER),
-    Study("svm, coordinates", seeds(_chains, 30, 6, 3, 10, n=2), DualCoordinateAscent(), 1e-3, COORDINATES),
-    Study("svm, excessive gap", seeds(_chains, 4, 4, 3, 5, n=2), ExcessiveGap(), 1e-1, GAP),
+    Study("svm, coordinates", seeds(chains, 30, 6, 3, 10, n=2), DualCoordinateAscent(), 1e-3, COORDINATES),
+    Study("svm, excessive gap", seeds(chains, 4, 4, 3, 5, n=2), ExcessiveGap(), 1e-1, GAP),
 ]

@@ -60,18 +60,20 @@ def case(family: str, name: str, scale: int = 1) -> Any:
 
 
 def margin(data: Any, **options: Any) -> Any:
-    """The structural SVM of labelled graphs."""
+    """The structural SVM of labelled graphs; C = 1 where no other scale is given."""
     from convexstruct.families.structured_svm import StructuredSVM
 
-    of_edges = {"edges": data.edges_each, "edge_features": data.edge_features_each}
+    given = {"edges": data.edges_each, "edge_features": data.edge_features_each, **options}
+    if not given.keys() & {"C", "C_mean", "lam", "beta"}:
+        given["C"] = 1.0
+    return StructuredSVM.read(data.node_features, data.labels_each, data.n_labels, **given)
 
-    return StructuredSVM.read(data.node_features, data.labels_each, data.n_labels, **of_edges, **{"C": 1.0} | options)
 
-
-def chains(n: int, length: int, labels: int, features: int = 30, **options: Any) -> Any:
+def chains(n: int, length: int, labels: int, features: int = 30, seed: int = 0, **options: Any) -> Any:
+    """Drawn from planted weights."""
     from convexstruct import datasets
 
-    return margin(datasets.random_chains(n, length, labels, features, seed=0), **options)
+    return margin(datasets.random_chains(n, length, labels, features, seed=seed), **options)
 
 
 def trees(n: int, nodes: int, labels: int, **options: Any) -> Any:
@@ -80,10 +82,11 @@ def trees(n: int, nodes: int, labels: int, **options: Any) -> Any:
     return margin(datasets.random_trees(n, nodes, labels, seed=0), **options)
 
 
-def images(n: int, side: int, **options: Any) -> Any:
+def images(n: int, side: int, seed: int = 0, **options: Any) -> Any:
+    """Noisy ones of two regions."""
     from convexstruct import datasets
 
-    return margin(datasets.noisy_images(n, side, side, seed=0), **options)
+    return margin(datasets.noisy_images(n, side, side, seed=seed), **options)
 
 
 def sentences(n: int, rare: bool) -> Any:
@@ -125,12 +128,12 @@ def connect4(rows: int, eta: float) -> Any:
     return problem(network(np.zeros(0, dtype=np.int64)), assignments(connect4())[:rows], eta)
 
 
-def field(n: int, length: int, labels: int, **options: Any) -> Any:
-    """A conditional random field on dense chains."""
+def field(n: int, length: int, labels: int, features: int = 30, seed: int = 0, **options: Any) -> Any:
+    """A conditional random field on dense chains drawn from planted weights."""
     from convexstruct import datasets
     from convexstruct.families.log_linear import ConditionalRandomField
 
-    data = datasets.random_chains(n, length, labels, 30, seed=0)
+    data = datasets.random_chains(n, length, labels, features, seed=seed)
     return ConditionalRandomField.read(data.node_features, data.labels_each, labels, **options)
 
 
@@ -141,9 +144,8 @@ def kernel(n: int, length: int, lam: float) -> Any:
     return windows(0, n, length, 5, kernel=("rbf", {"gamma": 0.3}), lam=lam).problem
 
 
-Ring, Risk, Box, Symbols = (
-    generative_margin.Workload, regularized_risk.Workload, projection.Workload, unsupervised_margin.Workload,
-)  # fmt: skip
+Ring, Risk = generative_margin.Workload, regularized_risk.Workload
+Box, Symbols = projection.Workload, unsupervised_margin.Workload
 SVM = "structured_svm"
 #: By family, small ones first: name -> the problem, made anew.
 PROBLEMS: Mapping[str, Mapping[str, Callable[[], Any]]] = {
@@ -323,8 +325,7 @@ def engines(problem: Any) -> list[str]:
     from convexstruct.core.registry import check_family, choose, family_of
 
     chosen, family, found = choose(problem, "HIGH")[0], family_of(problem), []  # type: ignore[arg-type]
-    kinds: tuple[Any, ...] = family.solvers  # type: ignore[union-attr]
-    for kind in kinds:
+    for kind in family.solvers:  # type: ignore[union-attr]
         try:
             check_family(kind.__name__, inspect.unwrap(kind.iterate), problem)
         except ValueError:
