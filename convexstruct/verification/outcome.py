@@ -176,7 +176,10 @@ class Outcome:
     def _repr_html_(self) -> str:
         heads, rows = self.cells()
         head = "".join(f"<th>{html.escape(cell)}</th>" for cell in heads)
-        body = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in rows)
+        cells = [[f"<td>{html.escape(cell)}</td>" for cell in row] for row in rows]
+        for row in cells:  # the note is a sentence: notebooks set cells to the right, and the last one narrow
+            row[-1] = row[-1].replace("<td>", '<td style="text-align: left; min-width: 14em">', 1)
+        body = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
         title = html.escape(f"{self.title}: {self.count()}")
         return f"<p><b>{title}</b></p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
