@@ -350,7 +350,7 @@ def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> 
             run_dlib(session, replace(AGAINST_DLIB, chains=50) if chosen.quick else AGAINST_DLIB, console)
         for section, posed in (("text", TEXT), ("noisy", NOISY)):
             if section in wanted and is_here("conll2000", session) and session.has("pycrfsuite", CRFSUITE):
-                run_text(session, QUICK_TEXT if chosen.quick else posed, console)
+                run_text(session, replace(QUICK_TEXT, noisy=posed.noisy) if chosen.quick else posed, console)
     return 0
 
 
