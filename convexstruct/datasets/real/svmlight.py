@@ -63,7 +63,7 @@ def parse(text: str, n_features: int) -> tuple[sp.csr_array, Vector]:
             f"line {numbers[bad.min()]} of the svmlight text must hold finite numbers and indices that rise from 1 to "
             f"at most {n_features}, got {rows[bad.min()][:60]!r}"
         )
-    features = sp.csr_array(
-        (np.ascontiguousarray(values), columns.astype(np.int64), indptr), shape=(len(rows), n_features)
-    )
-    return features, flat[first]
+    # indices of 32 bits where they fit: scikit-learn's LinearSVC and others refuse those of 64
+    whole_type = np.int32 if max(indptr[-1], n_features) < 2**31 else np.int64
+    arrays = np.ascontiguousarray(values), columns.astype(whole_type), indptr.astype(whole_type)
+    return sp.csr_array(arrays, shape=(len(rows), n_features)), flat[first]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.svm import LinearSVC
 
 from convexstruct.datasets.real.svmlight import parse
 
@@ -14,6 +15,7 @@ def test_indices_count_from_one_and_what_is_not_named_is_zero() -> None:
     np.testing.assert_array_equal(features.toarray(), [[2, 0, -0.5, 0], [0, 0, 0, 0], [0, 1e-3, 0, 0.25]])
     np.testing.assert_array_equal(labels, [1, -1, 2.5])
     assert features.has_canonical_format
+    LinearSVC().fit(features[[0, 2]], labels[[0, 2]] > 2)  # a peer that refuses indices of 64 bits
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(1, 5))
