@@ -7,14 +7,13 @@ of the ascent are gradient steps, summed over its blocks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import networkx as nx
 import numpy as np
 
-from benchmarks.ablation import Mechanism, Study, numbers, options
+from benchmarks.ablation import Mechanism, Study, numbers, options, sizes
 from benchmarks.projection import Workload
 from convexstruct.arrays import Flags, Tensor, Vector
 from convexstruct.families.projection import BoxProjection, BreakpointSearch, MarginalAscent, MarginalProjection
@@ -85,25 +84,22 @@ TABLES = (
     *options(steps=(4, 100)),
 )
 CACHE = numbers("clique_tables", BLOCK=(ALL,))
-CHAINS: list[Callable[[], Any]] = [
-    *(partial(_chains, n, 8, s) for n, s in ((200, 2), (60, 10), (20, 26), (5, 50))),
-    *(partial(_chains, 30, 8, 8, kind) for kind in ("ties", "sparse", "forbidden", "weighted", "edges")),
-    partial(_chains, 4, 200, 5),
+ODD = ("ties", "sparse", "forbidden", "weighted")
+CHAINS = [
+    *sizes(_chains, (200, 8, 2), (60, 8, 10), (20, 8, 26), (5, 8, 50)),
+    *sizes(_chains, *((30, 8, 8, kind) for kind in (*ODD, "edges")), (4, 200, 5)),
 ]
-GRAPHS: list[Callable[[], Any]] = [
-    *(partial(_graph, nx.grid_2d_graph(a, a), s) for a, s in ((12, 2), (8, 5), (5, 20), (4, 50))),
-    *(partial(_graph, nx.gnm_random_graph(n, m, seed=3), 4) for n, m in ((60, 90), (15, 90))),
-    *(
-        partial(_graph, nx.gnm_random_graph(30, 60, seed=3), 4, kind)
-        for kind in ("ties", "sparse", "forbidden", "weighted", "triples")
-    ),
-    partial(_graph, nx.star_graph(30), 4),
-    partial(_graph, nx.complete_graph(10), 2),
+LOOSE = nx.gnm_random_graph(30, 60, seed=3)
+GRAPHS = [
+    *sizes(_graph, *((nx.grid_2d_graph(a, a), s) for a, s in ((12, 2), (8, 5), (5, 20), (4, 50)))),
+    *sizes(_graph, *((nx.gnm_random_graph(n, m, seed=3), 4) for n, m in ((60, 90), (15, 90)))),
+    *sizes(_graph, *((LOOSE, 4, kind) for kind in (*ODD, "triples"))),
+    *sizes(_graph, (nx.star_graph(30), 4), (nx.complete_graph(10), 2)),
 ]
-EXTREME: list[Callable[[], Any]] = [
-    partial(make, spread=spread)
-    for make in (partial(_chains, 20, 8, 8), partial(_graph, nx.grid_2d_graph(6, 6), 3))
+EXTREME = [
+    build
     for spread in (0.0, 1e-8, 1e8)
+    for build in (partial(_chains, 20, 8, 8, spread=spread), partial(_graph, nx.grid_2d_graph(6, 6), 3, spread=spread))
 ]
 KINDS = ("simplex", "capped", "bias", "weighted")
 

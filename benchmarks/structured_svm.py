@@ -299,7 +299,7 @@ def run_dlib(session: Session, workload: Workload, console: Console) -> None:
         table.add_row(workload.name, name, cell(run.seconds, ".3f"), cell(run.value, ".6f"), cell(run.peak, ".0f"))
     console.print(table)
     ratio = peer.seconds / fast.seconds
-    reached = ratio >= DLIB_RATIO and fast.status == "OPTIMAL"
+    reached = None if fast.trouble == LEFT_OUT else ratio >= DLIB_RATIO and fast.status == "OPTIMAL"
     goal = f"{DLIB_RATIO:g} times faster than dlib to its final objective"
     words = session.judge(workload, goal, reached, ratio=ratio)
     console.print(f"{cell(ratio, '.3g')} times faster; {words}")
