@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from convexstruct.families.energy_network import ConvexEnergyNetwork, EnergyInference
-from tests.mutants import ABOVE, Mutant, common, honest
+from tests.mutants import ABOVE, Mutant, common, honest, instead
 
 Solver = Callable[[Any], Any]
-
-
-def of_another(**change: Callable[[Any], Any]) -> Solver:
-    """The solution of the problem with these fields changed."""
-    return lambda problem: honest(replace(problem, **{name: of(problem) for name, of in change.items()})).point
 
 
 def returned(**change: Callable[[Any], Any]) -> Solver:
@@ -47,22 +41,22 @@ def outside_the_cube(problem: EnergyInference) -> Any:
 
 
 MUTANTS: tuple[Mutant, ...] = (
-    Mutant("wrong_sign", "labels on and off exchanged", of_another(labels=lambda problem: 1 - problem.labels),
+    Mutant("wrong_sign", "labels on and off exchanged", instead(labels=lambda problem: 1 - problem.labels),
            "energy-small", ABOVE, "labels on and off exchanged"),
-    Mutant("half_penalty", "lam/4 |W|^2", of_another(lam=lambda problem: 0.5 * problem.lam), "energy-hidden", ABOVE,
+    Mutant("half_penalty", "lam/4 |W|^2", instead(lam=lambda problem: 0.5 * problem.lam), "energy-hidden", ABOVE,
            "with half the penalty"),
-    Mutant("mean_loss", "the mean of the losses", of_another(lam=lambda problem: problem.lam * len(problem.labels)),
+    Mutant("mean_loss", "the mean of the losses", instead(lam=lambda problem: problem.lam * len(problem.labels)),
            "energy-small", ABOVE, "with lam N"),
     Mutant("no_curvature", "each label by itself: Q = 0", returned(Q=np.zeros_like), "energy-planted-zeros", ABOVE),
     Mutant("forgotten_half", "Q of y'Qy in place of y'Qy/2", returned(Q=lambda q: 0.5 * q), "energy-excluding", ABOVE,
            "1/2 of y'Qy forgotten"),
     Mutant("indefinite", "Q not projected", indefinite, "energy-small", "Q not semidefinite"),
-    Mutant("no_offsets", "b_k left out", of_another(hidden=no_offsets), "energy-hidden", ABOVE, "without the offsets"),
+    Mutant("no_offsets", "b_k left out", instead(hidden=no_offsets), "energy-hidden", ABOVE, "without the offsets"),
     Mutant("outside_the_cube", "no cube", outside_the_cube, "energy-inference-planted", "Y outside the cube"),
     Mutant("vertices", "rounded to labels", returned(Y=np.round), "energy-inference-low-rank", ABOVE),
-    Mutant("twice_the_curvature", "y'Qy", of_another(Q=lambda problem: 2.0 * problem.Q), "energy-inference-planted",
+    Mutant("twice_the_curvature", "y'Qy", instead(Q=lambda problem: 2.0 * problem.Q), "energy-inference-planted",
            ABOVE, "1/2 of y'Qy"),
-    Mutant("minus_scores", "+y'Ux", of_another(scores=lambda problem: -problem.scores), "energy-inference-hidden",
+    Mutant("minus_scores", "+y'Ux", instead(scores=lambda problem: -problem.scores), "energy-inference-hidden",
            ABOVE, "the scores' sign"),
     Mutant("off", "the local energy with the other sign", returned(U=np.negative, B=np.negative), "energy-steps-shown",
            ABOVE, may=True),

@@ -66,10 +66,6 @@ def likelihood(problem: GenerativeMargin) -> Any:
     return theta - problem.layout.block_logsumexp(theta)[problem.layout.block_of]
 
 
-def stops_early(problem: GenerativeMargin) -> Any:
-    return solve(problem, tol=HIGH, max_iterations=3).point
-
-
 def transposed(problem: GenerativeMargin) -> Any:
     """Transitions read as [current, previous]."""
     theta = honest(problem).point["theta"].copy()

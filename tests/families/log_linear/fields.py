@@ -7,9 +7,9 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Labels, Vector
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
-from convexstruct.features.graphs.factors import tabular_factors
+from convexstruct.features.graphs.factors import Factors, tabular_factors
 from convexstruct.oracles.enumeration import labellings
 
 #: Moments of the triangle of (20.17)-(20.23): as printed, by the three rows of the slide, and inside the polytope.
@@ -34,6 +34,12 @@ def drawn(name: str = "cycle", seed: int = 0, n: int = 60, **options: Any) -> Ma
     shares = np.exp(scores - np.logaddexp.reduce(scores))
     samples = every[rng.choice(len(every), size=n, p=shares / shares.sum())]
     return MarkovRandomField.read(factors, samples, **options)
+
+
+def random_samples(factors: Factors, seed: int, n: int = 60) -> Labels:
+    """Labels that depend on nothing (n, variables)."""
+    rng = np.random.default_rng(seed)
+    return np.column_stack([rng.integers(card, size=n) for card in factors.cards])
 
 
 def value(problem: MarkovRandomField, theta: Vector) -> float:

@@ -17,6 +17,16 @@ def box(seed: int, n: int = 6) -> BoxProjection:
     return BoxProjection(rng.normal(size=n), lower, upper, s, z, rng.uniform(0.3, 2.0, size=n))
 
 
+def chains(
+    seed: int, lengths: tuple[int, ...] = (5, 2, 4), s: int = 3, nodes: bool = True, scale: float = 1.0
+) -> MarginalProjection:
+    rng = np.random.default_rng(seed)
+    p, n = sum(lengths), len(lengths)
+    node = rng.normal(size=(p, s)) if nodes else None
+    scales = scale * rng.uniform(0.1, 2.0, size=n)
+    return MarginalProjection.chains(lengths, rng.normal(size=(p - n, s, s)), node, scale=scales)
+
+
 def tree(seed: int, n: int = 2) -> MarginalProjection:
     rng = np.random.default_rng(seed)
     return MarginalProjection.graph(

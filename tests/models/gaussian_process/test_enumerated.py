@@ -10,7 +10,7 @@ import pytest
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.models import Formulation
 from convexstruct.tolerances import HIGH, MID
-from tests.families.gaussian_process.kernel_chains import every_kernel, optimum, small
+from tests.families.gaussian_process.kernel_chains import KERNELS, every_kernel, optimum, small
 from tests.reference import optimum as reference
 from tests.reference import stated
 
@@ -22,11 +22,10 @@ every_form = pytest.mark.parametrize("name", NAMES)
 
 @every_form
 @every_kernel
-@pytest.mark.parametrize("stationary", [True, False])
 def test_each_form_has_the_optimum_of_every_labelling_written_out(
-    name: str, kernel: tuple[str, dict[str, float]], stationary: bool
+    name: str, kernel: tuple[str, dict[str, float]]
 ) -> None:
-    problem = small(0, kernel, stationary=stationary)
+    problem = small(0, kernel, stationary=(NAMES.index(name) + KERNELS.index(kernel)) % 2 == 0)
     assert reference(stated(f"gaussian_process.{name}", problem)).value == pytest.approx(optimum(problem), rel=HIGH.gap)
 
 

@@ -9,17 +9,10 @@ import convexstruct as cs
 from convexstruct.families.projection.box import BoxProjection
 from convexstruct.families.projection.tables import MarginalProjection
 from convexstruct.models.projection.polytopes import agreements, variables
-from convexstruct.oracles.box.projection import Box
 from convexstruct.tolerances import HIGH, MID
-from tests.oracles.polytope.instances import GRAPHS, enumerated, instance, matrix
+from tests.families.projection.instances import box
+from tests.oracles.polytope.instances import GRAPHS, enumerated, matrix
 from tests.reference import optimum, stated
-
-
-def box(seed: int) -> BoxProjection:
-    m, lower, upper, s, z, d = instance(np.random.default_rng(seed), 5)
-    least, greatest = Box.read(m, lower, upper, s, None).attainable()
-    z = float(np.clip(z, max(least, -5.0) + 0.1, min(greatest, 5.0) - 0.1)) if greatest - least > 0.3 else z
-    return BoxProjection(m, lower, upper, s, z, d)
 
 
 def graph(name: str, seed: int = 0, n: int = 2) -> MarginalProjection:
@@ -35,7 +28,7 @@ def graph(name: str, seed: int = 0, n: int = 2) -> MarginalProjection:
 def test_a_box_gives_what_the_best_active_set_gives(name: str, seed: int) -> None:
     problem = box(seed)
     m, lower, upper, s, d = (
-        np.broadcast_to(x, (5,)) for x in (problem.m, problem.lower, problem.upper, problem.s, problem.d)
+        np.broadcast_to(x, (6,)) for x in (problem.m, problem.lower, problem.upper, problem.s, problem.d)
     )
     best = enumerated(m, lower, upper, s, problem.z, d)
     formulation = stated(f"projection.{name}", problem)

@@ -10,8 +10,9 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Matrix, Vector
+from convexstruct.arrays import Vector
 from convexstruct.families.unsupervised_margin import UnsupervisedMargin
+from convexstruct.families.unsupervised_margin.planted import relations
 from convexstruct.models.formulation import Formulation, equation
 from convexstruct.tolerances import ROUNDING
 from tests.reference import optimum
@@ -58,14 +59,6 @@ INSTANCES: dict[str, Callable[[], UnsupervisedMargin]] = {
     "points": points,
     "points, three labels": lambda: points(4, 4, 3),
 }
-
-
-def relations(problem: UnsupervisedMargin, labels: ArrayLike) -> tuple[Matrix, Matrix]:
-    """M and N of a labelling, entry by entry."""
-    y = np.asarray(labels)
-    M = np.array([[float(a == b) for a in y] for b in y])
-    pairs = [(y[u], y[v]) for u, v in problem.pairs]
-    return M, np.array([[float(a == b) for a in pairs] for b in pairs]).reshape(len(pairs), len(pairs))
 
 
 def balanced(problem: UnsupervisedMargin, labels: ArrayLike) -> bool:

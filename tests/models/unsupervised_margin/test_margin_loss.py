@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from convexstruct.families.unsupervised_margin.planted import relations
 from convexstruct.models.unsupervised_margin import indicators, margin_loss, relaxed_loss
 from convexstruct.tolerances import HIGH, LOW
-from tests.models.unsupervised_margin.instances import INSTANCES, losses, relations
+from tests.models.unsupervised_margin.instances import INSTANCES, losses
 from tests.reference import optimum, with_solvers
 
 

@@ -8,10 +8,11 @@ import pytest
 
 from convexstruct.families.unsupervised_margin import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.label_exchanges import gram, polytope
+from convexstruct.families.unsupervised_margin.planted import relations
 from convexstruct.models.formulation import Formulation, equation
 from convexstruct.models.unsupervised_margin import full, indicators, keep_or_flip, reduced, two_class
 from convexstruct.tolerances import HIGH, LOW
-from tests.models.unsupervised_margin.instances import INSTANCES, least, losses, relations
+from tests.models.unsupervised_margin.instances import INSTANCES, least, losses
 from tests.reference import SOLVERS, optimum
 
 

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from itertools import islice
 
 import pytest
 
+from convexstruct.core.iterate import Solver
+from convexstruct.families.generative_margin import CoordinateWorkingSets, EntropicProximal, ProximalRSD
 from convexstruct.tolerances import MID
 from tests.models.generative_margin.instances import INSTANCES
 
-#: Solvers by the module where their PATIENCE is (method, proximal_rsd, working_sets), an instance
-#: that ends by it alone, and the rounds that it takes at most.
-ENDS = {
-    "entropic_proximal.method": ("EntropicProximal", "hamming loss, two states", 120),
-    "proximal_rsd": ("ProximalRSD", "ring loss, ragged, weighted", 400),
-    "working_sets": ("CoordinateWorkingSets", "ring loss, ragged, weighted", 400),
-}
+#: Solvers with a PATIENCE (of method, proximal_rsd and working_sets), an instance that ends by it alone, and the rounds
+#: that it takes at most.
+ENDS: list[tuple[Solver, str, int]] = [
+    (EntropicProximal(), "hamming loss, two states", 120),
+    (ProximalRSD(), "ring loss, ragged, weighted", 400),
+    (CoordinateWorkingSets(1), "ring loss, ragged, weighted", 400),
+]
 
 
-@pytest.mark.parametrize("name", ENDS)
-def test_a_run_ends_where_nothing_improves(name: str) -> None:
-    module = import_module(f"convexstruct.families.generative_margin.solvers.{name}")
-    solver, instance, rounds = ENDS[name]
-    problem = INSTANCES[instance]()
+@pytest.mark.parametrize(("solver", "instance", "rounds"), ENDS, ids=[type(each[0]).__name__ for each in ENDS])
+def test_a_run_ends_where_nothing_improves(solver: Solver, instance: str, rounds: int) -> None:
     iterates = []
-    for iterate in islice(getattr(module, solver)().iterate(problem), rounds):
+    for iterate in islice(solver.iterate(INSTANCES[instance]()), rounds):
         iterates.append(iterate)
         if iterate.done:
             break

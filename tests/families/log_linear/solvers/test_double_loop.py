@@ -8,23 +8,18 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from convexstruct.arrays import Labels
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.log_linear.approximate_field import ApproximateField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.solvers.double_loop import DoubleLoop, _Approximate
-from convexstruct.features.graphs.factors import Factors, factors_of_features, tabular_factors
-
-
-def sampled(factors: Factors, seed: int, n: int = 60) -> Labels:
-    rng = np.random.default_rng(seed)
-    return np.column_stack([rng.integers(card, size=n) for card in factors.cards])
+from convexstruct.features.graphs.factors import factors_of_features, tabular_factors
+from tests.families.log_linear.fields import random_samples
 
 
 def test_on_a_tree_it_finds_the_maximum_of_the_likelihood() -> None:
     factors = tabular_factors(nx.star_graph(4), 3, tied=True)
-    problem = MarkovRandomField.read(factors, sampled(factors, 0), lam=0.05)
+    problem = MarkovRandomField.read(factors, random_samples(factors, 0), lam=0.05)
     found = solve(problem, DoubleLoop())
     _, gradient = problem.value_and_gradient(found.point["theta"])
     assert np.abs(gradient + 0.05 * found.point["theta"]).max() < 1e-5
@@ -35,7 +30,7 @@ def test_on_a_tree_it_finds_the_maximum_of_the_likelihood() -> None:
 @pytest.mark.parametrize("entropy", ["bethe", "tree_reweighted"])
 def test_the_gradient_is_that_of_differences_on_a_cycle(entropy: str) -> None:
     factors = tabular_factors(nx.cycle_graph(4), 3)
-    problem = ApproximateField.read(factors, sampled(factors, 1), C_mean=2.0)
+    problem = ApproximateField.read(factors, random_samples(factors, 1), C_mean=2.0)
     inner = _Approximate(problem, DoubleLoop(entropy=entropy))
     rng = np.random.default_rng(2)
     theta, direction = rng.normal(size=factors.dimension), rng.normal(size=factors.dimension)
@@ -49,7 +44,7 @@ def test_tree_weights_end_at_the_least_proved_upper_bound() -> None:
     """Its objective is the tree-reweighted likelihood, the upper bound of `ApproximateField.primal`: no theta nearby is
     lower, and it is lower there than at the Bethe optimum."""
     factors = tabular_factors(nx.complete_graph(4), 2, tied=True)
-    problem = ApproximateField.read(factors, sampled(factors, 3), lam=0.1)
+    problem = ApproximateField.read(factors, random_samples(factors, 3), lam=0.1)
     found = solve(problem, DoubleLoop(entropy="tree_reweighted"))
     theta, rng = found.point["theta"], np.random.default_rng(0)
     for _ in range(5):
@@ -76,7 +71,7 @@ def test_where_messages_do_not_converge_it_ends_and_says_so() -> None:
 
 def test_from_a_start_where_messages_oscillate_nothing_is_claimed() -> None:
     factors = factors_of_features([2] * 6, [[(e, np.eye(2)) for e in nx.complete_graph(6).edges], [((0,), [0.0, 1.0])]])
-    problem = ApproximateField.read(factors, sampled(factors, 0), lam=0.1)
+    problem = ApproximateField.read(factors, random_samples(factors, 0), lam=0.1)
     begin = replace(solve(problem, DoubleLoop()), point={"theta": np.array([-12.0, 0.3])})
     found = solve(problem, DoubleLoop(damping=0.0, rounds=300), start=begin)
     assert "messages converged at 0 of " in found.message

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import networkx as nx
 import numpy as np
 import pytest
@@ -14,14 +12,9 @@ from convexstruct.core.solution import Status
 from convexstruct.families.log_linear.approximate_field import ApproximateField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.solvers.pseudo_moments import PseudoMoments
-from convexstruct.features.graphs.factors import Factors, read_factors, tabular_factors
+from convexstruct.features.graphs.factors import read_factors, tabular_factors
 from convexstruct.oracles.loopy.belief_propagation import propagate
-
-
-def sampled(factors: Factors, seed: int, n: int = 400) -> np.ndarray[Any, Any]:
-    rng = np.random.default_rng(seed)
-    return np.column_stack([rng.integers(card, size=n) for card in factors.cards])
-
+from tests.families.log_linear.fields import random_samples
 
 TREES = {
     "nodes and edges": tabular_factors(nx.star_graph(4), [2, 3, 2, 3, 2]),
@@ -34,7 +27,7 @@ TREES = {
 @pytest.mark.parametrize("name", TREES)
 def test_on_a_tree_the_moments_of_the_model_are_those_of_the_data(name: str) -> None:
     factors = TREES[name]
-    problem = MarkovRandomField.read(factors, sampled(factors, 1))
+    problem = MarkovRandomField.read(factors, random_samples(factors, 1, 400))
     found = solve(problem)
     _, gradient = problem.value_and_gradient(found.point["theta"])
     assert "closed form" in found.solver
@@ -45,7 +38,7 @@ def test_on_a_tree_the_moments_of_the_model_are_those_of_the_data(name: str) -> 
 
 def test_on_a_cycle_the_beliefs_are_the_moments_and_the_likelihood_is_not_at_its_maximum() -> None:
     factors = tabular_factors(nx.cycle_graph(4), 2)
-    problem = ApproximateField.read(factors, sampled(factors, 2))
+    problem = ApproximateField.read(factors, random_samples(factors, 2, 400))
     theta = solve(problem, PseudoMoments()).point["theta"]
     beliefs = propagate(problem.graph, factors.design @ theta)
     assert beliefs.converged.all()

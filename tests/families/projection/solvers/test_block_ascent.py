@@ -15,6 +15,7 @@ from convexstruct.families.projection.solvers.block_ascent import BlockAscent, b
 from convexstruct.families.projection.solvers.marginal_ascent import MarginalAscent
 from convexstruct.families.projection.tables import MarginalProjection
 from convexstruct.tolerances import HIGH, MID, ROUNDING
+from tests.families.projection.instances import chains
 
 
 def loop(seed: int, n: int = 2) -> MarginalProjection:
@@ -22,14 +23,6 @@ def loop(seed: int, n: int = 2) -> MarginalProjection:
     shapes = {("a", "b"): (2, 3), ("b", "c", "d"): (3, 2, 2), ("d", "a"): (2, 2), ("c",): (2,)}
     tables = [rng.normal(size=(n, *shape)) for shape in shapes.values()]
     return MarginalProjection.graph(list(shapes), tables, d=[1.0, 2.0, 0.5, 1.0], scale=rng.uniform(0.3, 2.0, size=n))
-
-
-def chains(seed: int, nodes: bool = True) -> MarginalProjection:
-    rng = np.random.default_rng(seed)
-    lengths = [5, 2, 4]
-    return MarginalProjection.chains(
-        lengths, rng.normal(size=(8, 3, 3)), rng.normal(size=(11, 3)) if nodes else None, scale=[1.0, 0.1, 2.0]
-    )
 
 
 @given(st.data())

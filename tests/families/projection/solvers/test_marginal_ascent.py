@@ -13,14 +13,7 @@ from convexstruct.families.projection.solvers.marginal_ascent import MarginalAsc
 from convexstruct.families.projection.tables import MarginalProjection
 from convexstruct.oracles.polytope import clique_tables
 from convexstruct.tolerances import MID
-
-
-def chains(seed: int, lengths: tuple[int, ...] = (4, 1, 6), s: int = 3, scale: float = 1.0) -> MarginalProjection:
-    rng = np.random.default_rng(seed)
-    p, n = sum(lengths), len(lengths)
-    return MarginalProjection.chains(
-        lengths, rng.normal(size=(p - n, s, s)), rng.normal(size=(p, s)), scale=scale * rng.uniform(0.5, 2.0, size=n)
-    )
+from tests.families.projection.instances import chains
 
 
 def test_many_blocks_are_certified_as_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,17 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from convexstruct.families.unsupervised_margin import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.solvers import reduced_admm
 from convexstruct.families.unsupervised_margin.solvers.splitting import Splitting
 from convexstruct.tolerances import ROUNDING
-
-
-def problem(seed: int, **changes: Any) -> UnsupervisedMargin:
-    rng = np.random.default_rng(seed)
-    rows = [rng.normal(size=(n, 2)) for n in (4, 1, 5)]
-    given: dict[str, Any] = {"beta": 0.1, "label_balance": 0.2, "pair_balance": 0.4} | changes
-    return UnsupervisedMargin.read(rows, given.pop("n_labels", 2), **given)
+from tests.families.unsupervised_margin.solvers.test_low_rank import problem
 
 
 def test_the_projection_of_a_state_is_idempotent_and_leaves_feasible_copies_alone() -> None:

@@ -7,13 +7,13 @@ import pytest
 
 from convexstruct.arrays import Vector
 from convexstruct.datasets.generated.networks import random_network
-from convexstruct.families.generative_margin.solvers.entropic_proximal.covariance import CountCovariance
 from convexstruct.families.generative_margin.solvers.entropic_proximal.invariants import invariants, local_variance
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.network import NetworkCounts
 from convexstruct.marginals.enumeration import enumerate_counts
-from convexstruct.tolerances import ROUNDING, SINGLE
+from convexstruct.tolerances import ROUNDING
+from tests.families.generative_margin.solvers.entropic_proximal.test_covariance import brute_force
 
 LENGTHS = [3, 1, 2, 4]
 WEIGHTS = [1.0, 2.0, 0.5, 1.5]
@@ -33,20 +33,6 @@ def channels(seed: int = 0) -> HMMCounts:
 
 
 MAPS = [hmm(), hmm(1, n_states=1), hmm(2, n_states=3), hmm(3, hidden=True), channels()]
-
-
-def covariance(features: Counts, theta: Vector, loss_weight: float) -> Vector:
-    """sum_k w_k Cov counts_k by enumeration."""
-    rows = enumerate_counts(features)
-    counts = rows.counts.toarray()
-    total = np.zeros((len(theta), len(theta)))
-    for k, weight in enumerate(features.examples.weights):
-        own = rows.example == k
-        q = np.exp(counts[own] @ theta + loss_weight * rows.loss[own])
-        q /= q.sum()
-        away = counts[own] - q @ counts[own]
-        total += weight * (away.T * q) @ away
-    return total
 
 
 def by_step(features: Counts, theta: Vector, loss_weight: float) -> list[tuple[float, Vector]]:
@@ -75,7 +61,7 @@ def test_a_combination_varies_by_what_the_local_variance_of_the_last_state_says(
     columns = invariants(features).toarray()
     local = local_variance(features, theta, 0.7)
     assert local is not None
-    truth = np.diag(columns.T @ covariance(features, theta, 0.7) @ columns)
+    truth = np.diag(columns.T @ brute_force(features, theta, 0.7) @ columns)
     np.testing.assert_allclose(local.invariants, truth, atol=ROUNDING)
     assert (truth < ROUNDING).sum() >= columns.shape[1] - features.examples.cards.max()
 
@@ -93,16 +79,6 @@ def test_the_local_variance_is_the_sum_over_steps_of_p_times_1_minus_p(features:
         sums += weight * (total := np.bincount(blocks, p, len(sums))) * (1.0 - total)
     np.testing.assert_allclose(local.counts, counts, atol=1e-9)
     np.testing.assert_allclose(local.blocks, sums, atol=1e-9)
-
-
-def test_one_step_by_itself_has_its_variance() -> None:
-    rng = np.random.default_rng(0)
-    features = HMMCounts.read([rng.integers(3, size=1) for _ in range(6)], [[0], [1], [0], [1], [1], [0]], 2, 3)
-    theta = rng.normal(size=features.tables.dimension)
-    local = local_variance(features, theta, 1.0)
-    assert local is not None
-    truth = np.diag(CountCovariance(features)(theta, 1.0)[0])
-    np.testing.assert_allclose(local.counts, truth, atol=SINGLE)
 
 
 def test_other_feature_maps_have_none_that_are_known() -> None:
