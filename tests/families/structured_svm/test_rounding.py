@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from benchmarks.exact import GOAL, exactly
+from benchmarks.exact import exactly
 from benchmarks.exact_labellings import Margin
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
@@ -20,7 +20,7 @@ from convexstruct.families.structured_svm.dual import enclosed
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.witness import read_witness
 from convexstruct.tolerances import ROUNDING
-from tests.models.structured_svm.instances import INSTANCES, svm
+from tests.models.structured_svm.instances import svm
 
 
 def test_what_makes_rounding_large_is_named() -> None:
@@ -60,16 +60,6 @@ def test_shares_that_sum_beyond_one_by_rounding_prove_no_more() -> None:
     assert abs(loss - float(found.loss)) <= found.loss.allowance + float(loss) * found.excess
     for each, value, error in zip(psi, found.psi.value.tolist(), found.psi.errors.tolist()):
         assert abs(each - value) <= error
-
-
-@pytest.mark.parametrize("name", sorted(INSTANCES))
-def test_on_ordinary_data_the_allowance_is_far_below_any_gap_that_is_asked_for(name: str) -> None:
-    problem = INSTANCES[name]()
-    solution = solve(problem)
-    assert solution.status is Status.OPTIMAL
-    certificate = certify(problem, solution.point, solution.dual_point)
-    assert 0 < certificate.primal_allowance <= GOAL * certificate.primal
-    assert 0 < certificate.dual_allowance <= GOAL * certificate.primal
 
 
 @pytest.mark.parametrize("edges", ["chain", "tree", "cycle"])
