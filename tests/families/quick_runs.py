@@ -107,7 +107,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "ocr_letters": lambda: words(30, 8, blurred=0.1),
         "GRIDS": dict.fromkeys(("MIRA, best", "MIRA, two best", "SEARN", "M3N, batch"), (0.01,) * 3),
     },
-    "cutting-planes": {"QUICK_EXAMPLES": 4, "QUICK_EPS": (1.0, 0.3), "QUICK_SIZES": (2, 4), "FIXED": 0.1},
+    "cutting-planes": {"QUICK_EXAMPLES": 4, "QUICK_EPS": (1.0,), "QUICK_SIZES": (2, 4), "FIXED": 0.3},
     "scene-spen": {SCENE: parts(scenes, 60, 7), "QUICK_IMAGES": 40, "QUICK_ITERATIONS": 10, "TIMED": 1},
     "table1": {f"{TABLE2}.QUICK_DRAWS": 2, f"{TABLE2}.QUICK_SETS": ("SYNTH1",)},
     "table2": {READER: long_proteins, "QUICK_DRAWS": 2, "QUICK_SETS": ("SYNTH1",)},
