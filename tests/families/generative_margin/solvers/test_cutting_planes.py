@@ -47,7 +47,7 @@ def test_it_meets_the_enumerated_optimum(make: Callable[[int], GenerativeMargin]
 
 
 def rings(eta: float, rescaled: bool = False) -> GenerativeMargin:
-    data = ring(12, 12, 5, EASY, seed=1)
+    data = ring(8, 8, 4, EASY, seed=1)
     sizes = data.n_states, data.n_symbols
     return GenerativeMargin.hmm(data.symbols, data.states, *sizes, eta=eta, loss="ring", rescaled=rescaled)
 
