@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 
+from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.marginals.pairwise_enumeration import enumerate_pairwise
@@ -34,6 +35,13 @@ def holds(solution: Solution, expected: float, gap: float = HIGH.gap) -> None:
     slack = HIGH.gap * max(1.0, abs(expected))
     assert solution.lower_bound - slack <= expected <= solution.primal + slack
     assert -ROUNDING <= solution.gap <= gap, solution
+
+
+def ends_within(problem: StructuredSVM, last: Iterate, eps: float) -> None:
+    """A run of cutting planes is done, its bounds are C eps apart at most, and enclose the optimum."""
+    assert last.done
+    assert last.primal - last.lower_bound <= float(problem.ceiling.sum()) * eps + HIGH.gap * max(1.0, last.primal)
+    assert last.lower_bound - HIGH.gap <= optimum(problem) <= last.primal + HIGH.gap
 
 
 def radius(problem: StructuredSVM) -> float:
