@@ -66,7 +66,7 @@ def _forget(self: Pairs, factor: float) -> None:
 
 
 def _rough_by_cost(self: Run) -> bool:
-    return not self.pilot and self.smoothing > method.ROUGH_COST
+    return not self.pilot and self.smoothing > method.LARGE_ROUGH_COST
 
 
 #: A covariance costs no evaluations.
@@ -98,7 +98,7 @@ MECHANISMS = (
 LARGE = (
     Mechanism("mixtures as dual points", patches={"method:Run._mixes": property(lambda self: False)}),
     Mechanism("late rough stages", patches={"method:Run._rough": property(_rough_by_cost)}),
-    *numbers("method", MIXED=(20,), MIX_EVERY=(20,)),
+    *numbers("method", MIXED=(20,), MIX_EVERY=(20,), LARGE_ROUGH_COST=(method.ROUGH_COST,), LARGE_SHRINK=(1e-9,)),
     *numbers("mixture", ROWS=(5,), ROUNDS=(2,), VIOLATED=(1e-3,)),
 )
 #: Of use only where there are many examples.

@@ -22,8 +22,9 @@ Three ideas make it fast, and let it reach gaps of 1e-6 and far below:
   epsilon sum_i KL(c_i || e^theta_i); epsilon falls with the gap.
 
 While smoothing still costs much, stages are rough: they end early, since tau is far from its last value and neither a
-covariance nor v >= 0 is worth the steps there. Without a covariance v >= 0 takes hundreds of steps, P a few: later
-stages of large problems are rough too where smoothing is most of the certified gap, and then lower P alone. Where they
+covariance nor v >= 0 is worth the steps there. Without a covariance v >= 0 takes hundreds of steps, P a few: so large
+problems have more rough stages, at a higher tau, first, and later stages are rough too where smoothing is most of the
+certified gap, and then lower P alone. Where they
 are not, the best mixture of their last iterates has v >= 0 long before any of these (`mixture`), and is the dual point.
 
 Where few labellings bind, as on noise and at large eta, smoothing takes ever more steps. `CuttingPlanes` takes over
@@ -76,6 +77,10 @@ LARGEST_DENSE = 2000
 #: when `ROUGH_DECREASE` times the slope of its last step (`Descent.slope`) is below the gap asked of it.
 ROUGH_COST = 1e-2
 ROUGH_DECREASE = 100.0
+#: In large problems stages are rough down to this share, and tau falls by this factor, or `shrink` if that is more,
+#: while smoothing is less than half of the certified gap. There v >= 0 takes hundreds of steps, fewer at a higher tau:
+#: many short stages at a high tau lower the cost of smoothing first, so that one long stage is enough.
+LARGE_ROUGH_COST, LARGE_SHRINK = 1.5e-3, 0.9
 #: With so many times the examples of a pilot run, these stand for all, and one evaluation on all is dear enough.
 MANY = 20
 #: Steps that a stage takes before it forms the covariance (anew), as a share of the evaluations that this costs.
@@ -104,7 +109,7 @@ class EntropicProximal:
 
     temperature : tau of the first stage, as a share of the largest loss of one variable (the mean over variables, or
         one nat if that is more).
-    shrink : factor of tau from stage to stage, in (0, 1).
+    shrink : factor of tau from stage to stage, in (0, 1); in large problems at first `LARGE_SHRINK`, if that is more.
     memory : pairs kept by L-BFGS: stages of thousands of parameters take hundreds of steps.
     inner : the duality gap of a stage is brought below this share of what smoothing costs.
     newton : whether a covariance is formed where one is known and pays; otherwise all metrics are diagonal.
@@ -312,8 +317,10 @@ class Run:
         """Lower tau if smoothing cost less than ``before``, the least that it cost in the stages before the last, and
         where slacks are capped: there what a stage costs is that of a repaired theta."""
         if self._gap < before or self.problem.capped:
-            self.tau *= self.options.shrink
-            self._pairs.scale(1.0 / self.options.shrink)  # the Hessian goes with 1 / tau
+            slow = self._large and not (self.pilot or self._smoothing_prevails)  # stages of a pilot run are long
+            shrink = max(self.options.shrink, LARGE_SHRINK) if slow else self.options.shrink
+            self.tau *= shrink
+            self._pairs.scale(1.0 / shrink)  # the Hessian goes with 1 / tau
 
     def _metric(self, stage: Stage, value: Value) -> Metric:
         """Newton's metric if a covariance is known; else the last stage's diagonal one, unless that was rough."""
@@ -325,11 +332,21 @@ class Run:
 
     @property
     def _rough(self) -> bool:
-        """Whether the next stage ends early: what smoothing cost is above `ROUGH_COST`, or in large problems above half
-        of the certified gap."""
-        if self.pilot or self.smoothing > ROUGH_COST:
+        """Whether the next stage ends early: what smoothing cost is above `ROUGH_COST`, or in large problems above
+        `LARGE_ROUGH_COST` or half of the certified gap."""
+        if self.pilot or self.smoothing > (LARGE_ROUGH_COST if self._large else ROUGH_COST):
             return not self.pilot
-        return self.problem.dimension > LARGEST_DENSE and 2.0 * self._gap > self.best - self.bound
+        return self._large and self._smoothing_prevails
+
+    @property
+    def _large(self) -> bool:
+        """Whether there are too many parameters for a dense metric."""
+        return self.problem.dimension > LARGEST_DENSE
+
+    @property
+    def _smoothing_prevails(self) -> bool:
+        """Whether what smoothing cost is more than half of the certified gap."""
+        return 2.0 * self._gap > self.best - self.bound
 
     def _allowed(self) -> float:
         """What the next stage's own gap may be, from what smoothing cost in the last."""
