@@ -24,6 +24,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -324,14 +325,13 @@ def engines(problem: Any) -> list[str]:
     """The engines of the registry that take the problem, but for the default with the options that it has."""
     from convexstruct.core.registry import check_family, choose, family_of
 
-    chosen, family, found = choose(problem, "HIGH")[0], family_of(problem), []  # type: ignore[arg-type]
-    for kind in family.solvers:  # type: ignore[union-attr]
-        try:
+    family: Any = family_of(problem)
+    chosen, found = choose(problem, "HIGH")[0], []  # type: ignore[arg-type]
+    for kind in family.solvers:
+        with suppress(ValueError):
             check_family(kind.__name__, inspect.unwrap(kind.iterate), problem)
-        except ValueError:
-            continue
-        if chosen != kind():
-            found.append(kind.__name__)
+            if chosen != kind():
+                found.append(kind.__name__)
     return found
 
 

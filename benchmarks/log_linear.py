@@ -93,7 +93,8 @@ class Workload:
         if self.noisy:
             from benchmarks.defaults import text
 
-            return text(1.0, True, self.sequences, random_field=True)
+            found: ConditionalRandomField = text(1.0, True, self.sequences, random_field=True)
+            return found
         if self.conll:
             from convexstruct.datasets import conll2000
             from convexstruct.families.log_linear.experiments.chunking import SIZES, Data

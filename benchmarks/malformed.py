@@ -98,7 +98,7 @@ def spoilt(value: Any, rng: np.random.Generator) -> Any:
 
 
 #: Arguments that take functions; trials that put any other callable there are skipped.
-FUNCTIONS = ("callback", "decided", "progress", "record", "solver")
+FUNCTIONS: tuple[str, ...] = ("callback", "decided", "progress", "record", "solver")
 FUNCTIONS += ("best", "dual_point", "features", "joint_feature", "loss")
 
 #: What may be the name of a variable, besides strings and whole numbers: all that can be hashed.
@@ -122,7 +122,7 @@ def shape_of(value: Any) -> tuple[int, ...] | None:
 def empty(value: Any) -> bool:
     """Whether it is a list, or an array, of nothing."""
     if type(value) is np.ndarray:
-        return value.shape[:1] == (0,)
+        return bool(value.shape[:1] == (0,))
     return isinstance(value, (list, tuple)) and not value
 
 

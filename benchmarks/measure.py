@@ -291,7 +291,7 @@ class Session:
     def save(self) -> None:
         if self.file:
             runs = [{"section": section, **described(run)} for section, run in self.runs]
-            told = {"machine": self.about, "rules": self.rules, "goals": self.verdicts, "runs": runs}
+            told: dict[str, Any] = {"machine": self.about, "rules": self.rules, "goals": self.verdicts, "runs": runs}
             told |= {"seconds": time.perf_counter() - self.begin}
             write(self.file, json.dumps(told, indent=1, allow_nan=False))
 

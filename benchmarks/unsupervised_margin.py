@@ -111,7 +111,7 @@ class Workload:
                 row.append(state if rng.random() < CHANGE else (state + int(rng.integers(1, kappa))) % kappa)
                 state = (state + int(rng.integers(1, kappa))) % kappa if rng.random() < CHANGE else state
             seen.append(row)
-        balances = {"label_balance": 0.1, "pair_balance": 0.25}
+        balances: dict[str, Any] = {"label_balance": 0.1, "pair_balance": 0.25}
         return UnsupervisedMargin.read(seen, kappa, beta=BETA, n_symbols=kappa, **balances)
 
 
