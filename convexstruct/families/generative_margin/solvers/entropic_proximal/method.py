@@ -24,8 +24,8 @@ Three ideas make it fast, and let it reach gaps of 1e-6 and far below:
 While smoothing still costs much, stages are rough: they end early, since tau is far from its last value and neither a
 covariance nor v >= 0 is worth the steps there. Without a covariance v >= 0 takes hundreds of steps, P a few: so large
 problems have more rough stages, at a higher tau, first, and later stages are rough too where smoothing is most of the
-certified gap, and then lower P alone. Where they
-are not, the best mixture of their last iterates has v >= 0 long before any of these (`mixture`), and is the dual point.
+certified gap, and then lower P alone. Where they are not, the best mixture of their last iterates has v >= 0 long
+before any of these (`mixture`), and is the dual point.
 
 Where few labellings bind, as on noise and at large eta, smoothing takes ever more steps. `CuttingPlanes` takes over
 where the certified gap has not halved in `JUDGED` stages and its masters are small, or where the stages have ended.
