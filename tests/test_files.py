@@ -252,3 +252,17 @@ def test_an_archive_that_lies_about_its_sizes_yields_no_more_than_it_said() -> N
     assert lying != content
     with pytest.raises(ValueError, match="is no whole archive"):
         read_arrays(io.BytesIO(lying), 1000)
+
+
+def test_an_archive_that_says_an_array_is_longer_than_its_bytes_is_refused() -> None:
+    """Else the rest of the array would be whatever lay in memory."""
+    whole = io.BytesIO()
+    np.save(whole, np.ones(8))
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("x.npy", whole.getvalue()[:-32])
+    raw = bytearray(file.getvalue())
+    at = raw.index(b"PK\x01\x02") + 24  # the length in the directory of the archive
+    raw[at : at + 4] = len(whole.getvalue()).to_bytes(4, "little")
+    with pytest.raises(ValueError, match=r"holds 'x' of shape \(8,\) in 32 bytes"):
+        read_arrays(io.BytesIO(bytes(raw)), 1 << 20)
